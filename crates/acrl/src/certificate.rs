@@ -1,0 +1,59 @@
+//! How far behind a requirement can be: a bound that holds on every path, whatever the policy does.
+
+use serde::Serialize;
+
+use crate::{Direction, Requirement};
+
+/// What the dual dynamics prove about each requirement since the ledger was opened.
+///
+/// The ledger L = λ_k + α Σ (c − r) over the unfinished epoch obeys L_{n+1} ≥ L_n + α (c − r_n),
+/// because a projection only ever adds. Summing over n steps gives, for any policy, rewards and
+/// epoch lengths,
+///
+/// > (1/n) Σ r_i ≥ c_i − (L_n − L_0)/(α_i n).
+///
+/// So a multiplier that stays bounded is a requirement that is met.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Certificate {
+    /// n: the steps since the ledger was opened (at the start, or when a bound changed).
+    pub steps: u64,
+    /// One entry per requirement.
+    pub requirements: Vec<Certified>,
+}
+
+/// The certificate of one requirement, in the user's signs.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Certified {
+    /// The requirement's name.
+    pub name: String,
+    /// Its bound.
+    pub bound: f64,
+    /// Its side.
+    pub direction: Direction,
+    /// The measured average of its reward.
+    pub average: f64,
+    /// The certified shortfall \[(L_n − L_0)/(α n)\]₊: the average is behind the bound by at most this.
+    pub shortfall: f64,
+}
+
+impl Certified {
+    pub(crate) fn new(requirement: &Requirement, average: f64, shortfall: f64) -> Self {
+        Self {
+            name: requirement.name().to_owned(),
+            bound: requirement.bound(),
+            direction: requirement.direction(),
+            // Adding 0 turns −0 into 0.
+            average: requirement.sign() * average + 0.0,
+            shortfall: shortfall.max(0.0),
+        }
+    }
+
+    /// How far the measured average is behind the bound; 0 if it is not.
+    pub fn measured_shortfall(&self) -> f64 {
+        let behind = match self.direction {
+            Direction::AtLeast => self.bound - self.average,
+            Direction::AtMost => self.average - self.bound,
+        };
+        behind.max(0.0)
+    }
+}

@@ -1,0 +1,168 @@
+//! Why a requirement is behind: infeasible, the epoch too short, the policy too weak, or only early.
+
+use serde::Serialize;
+
+use crate::mixture::game_value;
+
+/// What is the matter, as data.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Diagnosis {
+    /// The verdict.
+    pub verdict: Verdict,
+    /// The requirements it is about: those in conflict, those still growing, or those behind.
+    pub names: Vec<String>,
+    /// What it rests on.
+    pub evidence: Evidence,
+}
+
+/// The five things that can be the matter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Every requirement's certified shortfall is within its tolerance in every run.
+    Met,
+    /// Not yet, but the multipliers do not grow any more: more steps will do.
+    Converging,
+    /// The requirements are feasible, yet the multipliers grow: a change of behaviour takes longer
+    /// than an epoch. Lengthen it, or let `auto` do so.
+    EpochTooShort,
+    /// No policy meets these requirements together.
+    Infeasible,
+    /// Some policy may meet them, but no mixture of what this one does.
+    PolicyInsufficient,
+}
+
+/// What a verdict rests on.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Evidence {
+    /// The largest certified shortfall over its tolerance.
+    pub certificate: f64,
+    /// The largest deficit per step in the second half of the run, over its tolerance.
+    pub growth: f64,
+    /// max_p min_i of the slack in units of each reward's range, by the exact model.
+    pub exact_slack: Option<f64>,
+    /// The same over mixtures of all reward vectors seen.
+    pub seen_slack: Option<f64>,
+    /// The same over mixtures of the settled averages of the policies π(·, w).
+    pub settled_slack: Option<f64>,
+}
+
+/// What the exact model says about feasibility.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ExactEvidence {
+    /// max_π min_i (V_i(π) − c_i)/R_i.
+    pub slack: f64,
+    /// If negative: a smallest set of requirements that cannot be met together.
+    pub conflict: Vec<String>,
+}
+
+/// What a diagnosis is made from. Vectors are in the order of `names`.
+#[derive(Debug, Clone, Default)]
+pub struct Symptoms<'a> {
+    /// The requirements' names.
+    pub names: Vec<String>,
+    /// c₁ … c_m.
+    pub bounds: Vec<f64>,
+    /// R₁ … R_m.
+    pub scales: Vec<f64>,
+    /// How large a certified shortfall may be.
+    pub tolerances: Vec<f64>,
+    /// The certified shortfalls, of the worst run.
+    pub shortfalls: Vec<f64>,
+    /// The deficits per step in the second half, of the worst run ([`crate::Execution::growth`]).
+    pub growth: Vec<f64>,
+    /// From an exact model, if there is one.
+    pub exact: Option<ExactEvidence>,
+    /// All reward vectors (r₁ … r_m) that can occur or were seen, if they are few enough to know.
+    pub seen: &'a [Vec<f64>],
+    /// Settled averages (V₁ … V_m) of π(·, w) for many w, if they are known.
+    pub settled: &'a [Vec<f64>],
+}
+
+impl Diagnosis {
+    /// Judges in this order: met; infeasible by the exact model, or else over all reward vectors
+    /// seen; insufficient over the settled averages; growing multipliers; converging.
+    ///
+    /// The first half of a run, in which multipliers grow from zero, is not evidence.
+    pub fn judge(symptoms: &Symptoms<'_>) -> Self {
+        let s = symptoms;
+        let over =
+            |values: &[f64]| -> Vec<f64> { values.iter().zip(&s.tolerances).map(|(v, t)| v / t).collect() };
+        let (behind, growing) = (over(&s.shortfalls), over(&s.growth));
+        let slack = |vectors: &[Vec<f64>]| game_value(vectors, &s.bounds, &s.scales);
+        let (seen, settled) = (slack(s.seen), slack(s.settled));
+        let named = |select: &dyn Fn(usize) -> bool| -> Vec<String> {
+            (0..s.names.len()).filter(|&i| select(i)).map(|i| s.names[i].clone()).collect()
+        };
+        let evidence = Evidence {
+            certificate: behind.iter().copied().fold(0.0, f64::max),
+            growth: growing.iter().copied().fold(0.0, f64::max),
+            exact_slack: s.exact.as_ref().map(|e| e.slack),
+            seen_slack: seen.as_ref().map(|g| g.value),
+            settled_slack: settled.as_ref().map(|g| g.value),
+        };
+        // Rounding of a slack that is exactly zero must not read as a conflict.
+        let negative = |slack: f64| slack < -1e-9;
+        let (verdict, names) = if evidence.certificate <= 1.0 {
+            (Verdict::Met, named(&|_| true))
+        } else if let Some(exact) = s.exact.as_ref().filter(|e| negative(e.slack)) {
+            (Verdict::Infeasible, exact.conflict.clone())
+        } else if let Some(game) = seen.filter(|g| s.exact.is_none() && negative(g.value)) {
+            (Verdict::Infeasible, named(&|i| game.prices[i] > 1e-9))
+        } else if let Some(game) = settled.filter(|g| negative(g.value)) {
+            (Verdict::PolicyInsufficient, named(&|i| game.prices[i] > 1e-9))
+        } else if evidence.growth > 0.5 {
+            (Verdict::EpochTooShort, named(&|i| growing[i] > 0.5))
+        } else {
+            (Verdict::Converging, named(&|i| behind[i] > 1.0))
+        };
+        Self { verdict, names, evidence }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn symptoms(shortfall: f64, growth: f64) -> Symptoms<'static> {
+        Symptoms {
+            names: vec!["a".into(), "b".into()],
+            bounds: vec![0.4, 0.4],
+            scales: vec![1.0, 1.0],
+            tolerances: vec![0.005, 0.005],
+            shortfalls: vec![shortfall, 0.0],
+            growth: vec![growth, 0.0],
+            ..Symptoms::default()
+        }
+    }
+
+    fn verdict(s: &Symptoms<'_>) -> (Verdict, Vec<String>) {
+        let d = Diagnosis::judge(s);
+        (d.verdict, d.names)
+    }
+
+    #[test]
+    fn each_verdict_has_its_symptoms() {
+        let apart = [vec![1.0, 0.0], vec![0.0, 1.0]];
+        let weak = [vec![0.7, 0.0], vec![0.0, 0.7]];
+        let poor = [vec![0.3, 0.0], vec![0.0, 0.3]];
+        assert_eq!(verdict(&symptoms(0.004, 0.1)), (Verdict::Met, vec!["a".into(), "b".into()]));
+        assert_eq!(verdict(&symptoms(0.1, 0.0)), (Verdict::Converging, vec!["a".into()]));
+        assert_eq!(verdict(&symptoms(0.1, 0.1)), (Verdict::EpochTooShort, vec!["a".into()]));
+        let s = Symptoms { seen: &apart, settled: &weak, ..symptoms(0.1, 0.1) };
+        assert_eq!(verdict(&s).0, Verdict::PolicyInsufficient);
+        let s = Symptoms { seen: &poor, ..symptoms(0.1, 0.1) };
+        assert_eq!(verdict(&s), (Verdict::Infeasible, vec!["a".into(), "b".into()]));
+        let exact = Some(ExactEvidence { slack: -0.1, conflict: vec!["b".into()] });
+        let s = Symptoms { exact, seen: &apart, ..symptoms(0.1, 0.1) };
+        assert_eq!(verdict(&s), (Verdict::Infeasible, vec!["b".into()]));
+    }
+
+    #[test]
+    fn the_exact_model_overrules_the_rewards_seen() {
+        let poor = [vec![0.3, 0.0]];
+        let exact = Some(ExactEvidence { slack: 0.1, conflict: vec![] });
+        let s = Symptoms { exact, seen: &poor, ..symptoms(0.1, 0.1) };
+        assert_eq!(verdict(&s).0, Verdict::EpochTooShort);
+    }
+}

@@ -1,0 +1,64 @@
+//! Events: what a run or a training tells those who watch. One format for logs, streams and views.
+
+use std::ops::ControlFlow;
+
+use serde::Serialize;
+
+use crate::{Certificate, Epoch, Named};
+
+/// Something that happened. As JSON it is `{"type": ..., "data": {...}}`, one object a line.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(tag = "type", content = "data", rename_all = "snake_case")]
+pub enum Event<'a> {
+    /// An execution begins.
+    Started {
+        /// The requirements' names, in the order of all vectors that follow.
+        requirements: &'a [String],
+        /// The number of steps it is meant to take.
+        steps: u64,
+    },
+    /// An epoch has ended and the multipliers have moved.
+    Epoch(Epoch<'a>),
+    /// An execution has ended, because it is complete or because an observer stopped it.
+    Finished {
+        /// The steps taken.
+        steps: u64,
+        /// What is proved about the requirements.
+        certificate: &'a Certificate,
+    },
+    /// A learner has done one iteration.
+    Iteration {
+        /// Its number, from 1.
+        iteration: u64,
+        /// The number of iterations planned.
+        of: u64,
+        /// Figures to watch, such as a return or a temporal-difference error.
+        figures: &'a Named<f64>,
+    },
+}
+
+/// Watches a run or a training and may stop it.
+///
+/// Called on the thread that runs, in the order of events, between two steps: what an observer
+/// takes, the run waits for. `Break` ends the run after this event; that is not an error.
+/// A closure is an observer, and [`Silent`] watches nothing.
+pub trait Observer {
+    /// Takes note of an event.
+    fn event(&mut self, event: &Event<'_>) -> ControlFlow<()>;
+}
+
+impl<F: FnMut(&Event<'_>) -> ControlFlow<()>> Observer for F {
+    fn event(&mut self, event: &Event<'_>) -> ControlFlow<()> {
+        self(event)
+    }
+}
+
+/// The observer that does nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Silent;
+
+impl Observer for Silent {
+    fn event(&mut self, _: &Event<'_>) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+}
