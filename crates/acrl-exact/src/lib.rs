@@ -1,1 +1,39 @@
-//! placeholder
+//! Finite constrained problems, exactly.
+//!
+//! A [`FiniteTask`] is a model and what is required of it. On it:
+//!
+//! | question | answer |
+//! |---|---|
+//! | what does this policy attain? | [`FiniteTask::values`], [`FiniteTask::values_of_randomised`] |
+//! | which policy maximises the Lagrangian at λ? | [`maximise`], [`dual_function`], [`optimal_actions`] |
+//! | run π(λ) online | [`ExactPolicy`] with [`acrl::execute`] |
+//! | what is the optimum, and the price of each requirement? | [`solve`] |
+//! | how much slack is there (A1)? | [`most_slack`] |
+//! | which requirements conflict, and by how much? | [`solve`] again: [`Conflict`] |
+//! | what do the theorems need and promise here? | [`assumptions`] |
+//! | which model is this? | [`drn`] reads Storm's explicit format |
+//!
+//! Gains are long-run averages, not discounted sums; every routine survives policies with several
+//! recurrent classes.
+
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+pub mod assumptions;
+mod chain;
+mod conflict;
+pub mod drn;
+mod graph;
+mod maximise;
+mod policy;
+mod solve;
+mod task;
+
+pub use chain::Singular;
+pub use conflict::{Conflict, Relaxation};
+pub use graph::Structure;
+pub use maximise::{Maximiser, dual_function, maximise, optimal_actions};
+pub use policy::ExactPolicy;
+pub use solve::{
+    Answer, Component, Optimum, Slack, SolveError, SolveOptions, SolveRound, feasible, most_slack, solve,
+};
+pub use task::FiniteTask;

@@ -1,5 +1,6 @@
 //! Finite models: sparse, with named rewards and as many actions per state as the state has.
 
+use std::collections::HashSet;
 use std::fmt;
 
 use crate::{Environment, Error, Rng};
@@ -207,7 +208,7 @@ impl FiniteCmdpBuilder {
                 action: Some(action.clone()),
                 fault,
             };
-            self.fault = self.choice_fault(state, &action, transitions, rewards).map(place);
+            self.fault = self.choice_fault(state, transitions, rewards).map(place);
         }
         if self.fault.is_some() {
             return self;
@@ -226,16 +227,11 @@ impl FiniteCmdpBuilder {
     fn choice_fault(
         &self,
         state: usize,
-        action: &str,
         transitions: &[(usize, f64)],
         rewards: &[f64],
     ) -> Option<ModelFault> {
         if state >= self.state_names.len() {
             return Some(ModelFault::UnknownState { states: self.state_names.len() });
-        }
-        let mut same_state = self.choices.iter().rev().take_while(|(s, _)| *s == state);
-        if same_state.any(|(_, name)| name == action) {
-            return Some(ModelFault::DuplicateAction);
         }
         if rewards.len() != self.reward_names.len() {
             return Some(ModelFault::RewardCount { expected: self.reward_names.len(), found: rewards.len() });
@@ -292,6 +288,7 @@ impl FiniteCmdpBuilder {
             return Err(ModelError { state, action: None, fault: ModelFault::NoAction });
         }
         (0..states).for_each(|s| first_choice[s + 1] += first_choice[s]);
+        self.check_actions(&first_choice, &order)?;
 
         let n = self.reward_names.len();
         let mut model = FiniteCmdp {
@@ -334,6 +331,25 @@ impl FiniteCmdpBuilder {
         }
         self.initial.retain(|(_, p)| *p > 0.0);
         self.initial.iter_mut().for_each(|(_, p)| *p /= sum);
+        Ok(())
+    }
+
+    /// Within a state, actions are told apart by their names.
+    fn check_actions(&self, first_choice: &[usize], order: &[usize]) -> Result<(), ModelError> {
+        let mut seen = HashSet::new();
+        for state in 0..self.state_names.len() {
+            seen.clear();
+            for &i in &order[first_choice[state]..first_choice[state + 1]] {
+                let action = &self.choices[i].1;
+                if !seen.insert(action.as_str()) {
+                    return Err(ModelError {
+                        state: Some(self.state_names[state].clone()),
+                        action: Some(action.clone()),
+                        fault: ModelFault::DuplicateAction,
+                    });
+                }
+            }
+        }
         Ok(())
     }
 

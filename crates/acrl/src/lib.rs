@@ -37,6 +37,8 @@
 //! # Ok::<(), acrl::Error>(())
 //! ```
 
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
 mod certificate;
 mod diagnosis;
 mod dual;

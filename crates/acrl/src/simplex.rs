@@ -42,10 +42,9 @@ pub(crate) fn maximise(c: &[f64], rows: &[Vec<f64>], b: &[f64]) -> Option<Vertex
     }
     // Artificial variables at zero leave the basis where they can; where they cannot the row is redundant.
     for i in 0..m {
-        if basis[i] >= n {
-            if let Some(j) = (0..n).find(|&j| tableau[i][j].abs() > PIVOT) {
-                pivot(&mut tableau, &mut basis, i, j);
-            }
+        let column = (0..n).find(|&j| tableau[i][j].abs() > PIVOT);
+        if let (true, Some(j)) = (basis[i] >= n, column) {
+            pivot(&mut tableau, &mut basis, i, j);
         }
     }
     let mut phase_two = vec![0.0; n + m];

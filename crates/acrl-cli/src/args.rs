@@ -1,0 +1,276 @@
+//! The flags, defined and documented in one place.
+
+use std::path::PathBuf;
+
+use acrl::{Objective, Requirement};
+use clap::builder::Styles;
+use clap::builder::styling::{AnsiColor, Effects};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+const STYLES: Styles = Styles::styled()
+    .header(AnsiColor::Green.on_default().effects(Effects::BOLD))
+    .usage(AnsiColor::Green.on_default().effects(Effects::BOLD))
+    .literal(AnsiColor::Cyan.on_default().effects(Effects::BOLD))
+    .placeholder(AnsiColor::Cyan.on_default());
+
+/// Constrained reinforcement learning that keeps its promises.
+///
+/// Say what an agent must achieve - maximise one long-run average while others stay above (or
+/// below) their bounds - and get the exact optimum, the price of every requirement, or an agent
+/// that meets them while it runs.
+#[derive(Debug, Parser)]
+#[command(name = "acrl", version, styles = STYLES, max_term_width = 100)]
+#[command(after_help = "\
+Examples:
+  acrl problems                                 the problems that come with acrl
+  acrl solve monitoring                         the optimum, and what each requirement costs
+  acrl run monitoring --runs 20                 run the agent and see every requirement met
+  acrl compare monitoring                       beside fixed weights, dual descent and others
+  acrl check monitoring                         what the theorems need and promise here
+  acrl init monitoring -o my.toml               a commented problem file to edit
+
+Exit status: 0 fine; 1 a requirement is not met, or cannot be; 2 bad usage or input.")]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+    #[command(flatten)]
+    pub(crate) global: Global,
+}
+
+/// Flags of every verb.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Common options")]
+pub(crate) struct Global {
+    /// Print one JSON object on standard output instead of text
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+
+    /// Seed of all randomness [default: the problem's, else 0]
+    #[arg(long, global = true, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+
+    /// Number of threads; results do not depend on it [default: all cores]
+    #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=4096))]
+    pub(crate) threads: Option<u64>,
+
+    /// No progress bar and no hints on standard error
+    #[arg(long, short, global = true)]
+    pub(crate) quiet: bool,
+
+    /// When to use colours
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    pub(crate) color: Color,
+}
+
+/// When to use colours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Color {
+    /// On a terminal
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+/// The verbs.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Find the exact optimum of a finite problem and the price of each requirement
+    #[command(after_help = "\
+Examples:
+  acrl solve monitoring
+  acrl solve problems/queue.toml --json
+  acrl solve model.drn --minimize power --require 'queue<=2' --require 'drops<=0.01'
+  acrl solve monitoring --require 'r1>=0.55' --require 'r2>=0.55'   (infeasible: says what conflicts)")]
+    Solve(SolveArgs),
+
+    /// Run the exact policy with dual dynamics and report on every requirement
+    #[command(after_help = "\
+Examples:
+  acrl run monitoring
+  acrl run monitoring --steps 1000000 --runs 100
+  acrl run monitoring --require 'r1>=0.46' --require 'r2>=0.46' --epoch auto --steps 200000
+  acrl run model.drn --maximize output --require 'poor<=0.1' --log run.jsonl")]
+    Run(RunArgs),
+
+    /// Compare A-CRL with the methods it improves on: same problem, same steps, same seeds
+    #[command(after_help = "\
+Examples:
+  acrl compare monitoring
+  acrl compare problems/maintenance.toml --runs 5 --json")]
+    Compare(CompareArgs),
+
+    /// Check a problem: what the theorems need and promise, and which epoch and step size to take
+    #[command(after_help = "\
+Examples:
+  acrl check monitoring
+  acrl check model.drn --maximize r0 --require 'r1>=0.2' --loss 0.01")]
+    Check(CheckArgs),
+
+    /// List the problems that come with acrl
+    Problems,
+
+    /// Write a commented problem file to start from
+    #[command(after_help = "\
+Examples:
+  acrl init inline -o mine.toml      a small model written out, to be replaced by yours
+  acrl init queue                    print it instead")]
+    Init(InitArgs),
+
+    /// Print a completion script for a shell
+    #[command(after_help = "\
+Examples:
+  acrl completions bash > ~/.local/share/bash-completion/completions/acrl
+  acrl completions zsh > ~/.zfunc/_acrl")]
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+}
+
+/// What to work on.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Source {
+    /// A problem file (.toml), a model in Storm's explicit format (.drn), or a bundled problem's name
+    #[arg(value_name = "PROBLEM|MODEL")]
+    pub(crate) input: String,
+
+    /// Maximise this reward instead of the problem's objective
+    #[arg(long, value_name = "NAME", conflicts_with = "minimize")]
+    maximize: Option<String>,
+
+    /// Minimise this reward instead of the problem's objective
+    #[arg(long, value_name = "NAME")]
+    minimize: Option<String>,
+
+    /// Require 'NAME>=X' or 'NAME<=X'; replaces the problem's requirement on that reward and side
+    #[arg(long = "require", value_name = "NAME>=X")]
+    pub(crate) require: Vec<Requirement>,
+}
+
+impl Source {
+    /// The objective of the command line, if it names one.
+    pub(crate) fn objective(&self) -> Option<Objective> {
+        let maximize = self.maximize.as_ref().map(Objective::maximize);
+        maximize.or_else(|| self.minimize.as_ref().map(Objective::minimize))
+    }
+}
+
+/// `acrl solve`.
+#[derive(Debug, Args)]
+pub(crate) struct SolveArgs {
+    #[command(flatten)]
+    pub(crate) source: Source,
+
+    /// Stop at this relative gap between the certified bounds
+    #[arg(long, value_name = "G", default_value_t = 1e-6, value_parser = positive)]
+    pub(crate) gap: f64,
+}
+
+/// How to execute.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Execution {
+    /// Steps of each run [default: the problem's, else 200000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) steps: Option<u64>,
+
+    /// Number of runs [default: the problem's, else 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub(crate) runs: Option<u64>,
+
+    /// Step size of the dual update, in units of the rewards' ranges [default: the problem's, else 0.5]
+    #[arg(long, value_name = "X", value_parser = positive)]
+    pub(crate) step_size: Option<f64>,
+
+    /// Steps between two dual updates, or 'auto' to find out [default: the problem's, else auto]
+    #[arg(long, value_name = "N|auto", value_parser = epoch)]
+    pub(crate) epoch: Option<EpochArg>,
+
+    /// Certified shortfall that still counts as met, as a share of each reward's range
+    /// [default: the problem's, else 0.005]
+    #[arg(long, value_name = "T", value_parser = positive)]
+    pub(crate) tolerance: Option<f64>,
+}
+
+/// `--epoch`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum EpochArg {
+    /// So many steps.
+    Fixed(u64),
+    /// Found while running.
+    Auto,
+}
+
+/// `acrl run`.
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    #[command(flatten)]
+    pub(crate) source: Source,
+    #[command(flatten)]
+    pub(crate) execution: Execution,
+
+    /// Write the events of the first run to this file, one JSON object a line
+    #[arg(long, value_name = "FILE")]
+    pub(crate) log: Option<PathBuf>,
+}
+
+/// `acrl compare`.
+#[derive(Debug, Args)]
+pub(crate) struct CompareArgs {
+    #[command(flatten)]
+    pub(crate) source: Source,
+    #[command(flatten)]
+    pub(crate) execution: Execution,
+}
+
+/// `acrl check`.
+#[derive(Debug, Args)]
+pub(crate) struct CheckArgs {
+    #[command(flatten)]
+    pub(crate) source: Source,
+    #[command(flatten)]
+    pub(crate) execution: Execution,
+
+    /// Wanted near-optimality, as a share of the objective's range: prints the step size for it
+    #[arg(long, value_name = "X", default_value_t = 0.01, value_parser = positive)]
+    pub(crate) loss: f64,
+}
+
+/// `acrl init`.
+#[derive(Debug, Args)]
+pub(crate) struct InitArgs {
+    /// The bundled problem to start from (see `acrl problems`)
+    pub(crate) name: String,
+
+    /// The file to write; it must not exist yet [default: standard output]
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+fn positive(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if value.is_finite() && value > 0.0 => Ok(value),
+        _ => Err("expected a number greater than 0".to_owned()),
+    }
+}
+
+fn epoch(text: &str) -> Result<EpochArg, String> {
+    if text == "auto" {
+        return Ok(EpochArg::Auto);
+    }
+    match text.parse::<u64>() {
+        Ok(steps) if steps > 0 => Ok(EpochArg::Fixed(steps)),
+        _ => Err("expected a whole number greater than 0, or 'auto'".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_definitions_are_sound() {
+        super::Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,9 @@
+//! One file per verb.
+
+pub(crate) mod check;
+//COMPARE
+pub(crate) mod completions;
+pub(crate) mod init;
+pub(crate) mod problems;
+pub(crate) mod run;
+pub(crate) mod solve;

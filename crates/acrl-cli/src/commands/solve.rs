@@ -1,0 +1,238 @@
+//! `acrl solve`: the optimum, the price of each requirement, or what is in conflict.
+
+use std::ops::ControlFlow;
+use std::time::Instant;
+
+use acrl::{Named, Values};
+use acrl_exact::{Answer, Conflict, FiniteTask, Optimum, SolveOptions, SolveRound, solve as solve_task};
+use serde::Serialize;
+
+use crate::Verdict;
+use crate::args::SolveArgs;
+use crate::input::Loaded;
+use crate::output::{BAD, FAINT, GOOD, Output, STRONG, Table, figure, styled};
+
+/// Solves and prints.
+pub(crate) fn solve(args: &SolveArgs, output: &mut Output) -> anyhow::Result<Verdict> {
+    let start = Instant::now();
+    let loaded = Loaded::new(&args.source)?;
+    let task = loaded.task()?;
+    let spinner = output.spinner("solving");
+    let mut watch = |round: &SolveRound| {
+        let gap = round.gap.map_or("looking for a feasible policy".to_owned(), |g| format!("gap {}", figure(g, 2)));
+        spinner.set_message(format!("round {}, {gap},", round.round));
+        ControlFlow::Continue(())
+    };
+    let options = SolveOptions { gap: args.gap, ..SolveOptions::default() };
+    let answer = solve_task(&task, &options, &mut watch)?;
+    spinner.finish_and_clear();
+    let seconds = start.elapsed().as_secs_f64();
+    match &answer {
+        Answer::Optimal(optimum) if output.is_json() => output.object(&OptimalJson::new(&task, optimum, seconds))?,
+        Answer::Infeasible(conflict) if output.is_json() => {
+            output.object(&InfeasibleJson::new(&task, conflict, seconds))?;
+        }
+        Answer::Optimal(optimum) => print_optimum(&task, optimum, output),
+        Answer::Infeasible(conflict) => print_conflict(&task, conflict, output),
+    }
+    Ok(match answer {
+        Answer::Optimal(_) => Verdict::Good,
+        Answer::Infeasible(_) => Verdict::Bad,
+    })
+}
+
+/// The object printed when the requirements can be met. Everything in the user's signs.
+#[derive(Serialize)]
+struct OptimalJson {
+    status: &'static str,
+    objective: Option<f64>,
+    bounds: [f64; 2],
+    gap: f64,
+    values: Named<f64>,
+    multipliers: Named<f64>,
+    multipliers_unique: bool,
+    mixture: Vec<ComponentJson>,
+    communicating: bool,
+    states: usize,
+    choices: usize,
+    rounds: usize,
+    seconds: f64,
+}
+
+#[derive(Serialize)]
+struct ComponentJson {
+    weight: f64,
+    values: Named<f64>,
+}
+
+impl OptimalJson {
+    fn new(task: &FiniteTask<'_>, optimum: &Optimum, seconds: f64) -> Self {
+        let sign = objective_sign(task);
+        let bounds = [sign * optimum.lower + 0.0, sign * optimum.upper + 0.0];
+        Self {
+            status: "optimal",
+            objective: task.has_objective().then_some(sign * optimum.objective + 0.0),
+            bounds: if sign > 0.0 { bounds } else { [bounds[1], bounds[0]] },
+            gap: optimum.gap,
+            values: named_values(task, &optimum.values),
+            multipliers: named(task, optimum.multipliers.as_slice()),
+            multipliers_unique: !optimum.degenerate,
+            mixture: optimum
+                .mixture
+                .iter()
+                .map(|c| ComponentJson { weight: c.weight, values: named_values(task, &c.values) })
+                .collect(),
+            communicating: task.structure().is_communicating(),
+            states: task.model().states(),
+            choices: task.model().choice_count(),
+            rounds: optimum.rounds,
+            seconds,
+        }
+    }
+}
+
+/// The object printed when they cannot.
+#[derive(Serialize)]
+struct InfeasibleJson {
+    status: &'static str,
+    conflict: Vec<String>,
+    certificate: Named<f64>,
+    relax: RelaxJson,
+    states: usize,
+    choices: usize,
+    seconds: f64,
+}
+
+#[derive(Serialize)]
+struct RelaxJson {
+    uniform: Option<f64>,
+    alone: Named<Option<f64>>,
+}
+
+impl InfeasibleJson {
+    fn new(task: &FiniteTask<'_>, conflict: &Conflict, seconds: f64) -> Self {
+        let names = task.specification().names();
+        Self {
+            status: "infeasible",
+            conflict: conflict.names.clone(),
+            certificate: named(task, &conflict.certificate),
+            relax: RelaxJson {
+                uniform: Some(conflict.relaxation.uniform).filter(|u| u.is_finite()),
+                alone: names.into_iter().zip(conflict.relaxation.alone.iter().copied()).collect(),
+            },
+            states: task.model().states(),
+            choices: task.model().choice_count(),
+            seconds,
+        }
+    }
+}
+
+/// The sign that turns r₀ back into the user's objective.
+pub(crate) fn objective_sign(task: &FiniteTask<'_>) -> f64 {
+    task.specification().objective().map_or(1.0, acrl::Objective::sign)
+}
+
+/// V₀ … V_m by name, in the user's signs.
+pub(crate) fn named_values(task: &FiniteTask<'_>, values: &Values) -> Named<f64> {
+    let specification = task.specification();
+    let objective = specification.objective();
+    let first = objective.map(|o| (o.reward.clone(), o.sign() * values.objective() + 0.0));
+    let requirements = specification.requirements().iter().zip(values.requirements());
+    let rest = requirements.map(|(r, v)| (r.name().to_owned(), r.sign() * v + 0.0));
+    let rest = rest.filter(|(name, _)| objective.is_none_or(|o| o.reward != *name));
+    first.into_iter().chain(rest).collect()
+}
+
+fn named(task: &FiniteTask<'_>, numbers: &[f64]) -> Named<f64> {
+    task.specification().names().into_iter().zip(numbers.iter().copied()).collect()
+}
+
+fn print_optimum(task: &FiniteTask<'_>, optimum: &Optimum, output: &mut Output) {
+    let specification = task.specification();
+    let sign = objective_sign(task);
+    match specification.objective() {
+        Some(objective) => output.line(format!(
+            "{} {} = {}  (within {} of the best possible, {} states)",
+            styled(GOOD, "optimal"),
+            styled(STRONG, &objective.reward),
+            styled(STRONG, figure(sign * optimum.objective, 7)),
+            figure(optimum.gap, 2),
+            task.model().states(),
+        )),
+        None => output.line(format!(
+            "{}  ({} states, no objective)",
+            styled(GOOD, "feasible"),
+            task.model().states()
+        )),
+    }
+    if !specification.requirements().is_empty() {
+        output.line("");
+        let mut table = Table::new(&["requirement", "bound", "value", "price"]);
+        for (i, r) in specification.requirements().iter().enumerate() {
+            table.plain(vec![
+                r.name().to_owned(),
+                format!("{} {}", if r.sign() > 0.0 { ">=" } else { "<=" }, figure(r.bound(), 6)),
+                figure(r.sign() * optimum.values.requirements()[i], 6),
+                figure(optimum.multipliers.as_slice()[i], 5),
+            ]);
+        }
+        output.raw(&table.to_string());
+        if specification.objective().is_some() {
+            let caveat = if optimum.degenerate { ", and other prices may be as good" } else { "" };
+            output.line(styled(
+                FAINT,
+                format!("price: what one unit more of the bound costs in the objective{caveat}"),
+            ));
+        }
+    }
+    if optimum.mixture.len() > 1 {
+        output.line("");
+        output.line("attained by switching between these policies:");
+        let names: Vec<String> =
+            named_values(task, &optimum.mixture[0].values).iter().map(|(n, _)| n.to_owned()).collect();
+        let mut header = vec!["share of time"];
+        header.extend(names.iter().map(String::as_str));
+        let mut table = Table::new(&header);
+        for component in &optimum.mixture {
+            let mut row = vec![figure(component.weight, 5)];
+            row.extend(named_values(task, &component.values).iter().map(|(_, v)| figure(*v, 5)));
+            table.plain(row);
+        }
+        output.raw(&table.to_string());
+    }
+    if !task.structure().is_communicating() {
+        output.line("");
+        output.line(format!(
+            "The model has {} separate end components: these are expected values from the initial state; a single \
+             run ends in one of the components.",
+            task.structure().end_components.len()
+        ));
+    }
+    output.hint("Try next: acrl run, to meet the requirements while running; acrl check, for the theory.");
+}
+
+fn print_conflict(task: &FiniteTask<'_>, conflict: &Conflict, output: &mut Output) {
+    output.line(format!(
+        "{}: no policy meets {} together",
+        styled(BAD, "infeasible"),
+        styled(STRONG, conflict.names.join(", "))
+    ));
+    output.line("");
+    output.line(format!(
+        "They could be met if every bound gave way by {} of its reward's range, or if one gave way alone:",
+        figure(conflict.relaxation.uniform, 4)
+    ));
+    let mut table = Table::new(&["requirement", "bound", "could be", "gives way by"]);
+    let requirements = task.specification().requirements().iter();
+    for ((r, alone), range) in requirements.zip(&conflict.relaxation.alone).zip(task.scales()) {
+        let relation = if r.sign() > 0.0 { ">=" } else { "<=" };
+        let (bound, amount) = match alone {
+            Some(a) => {
+                (format!("{relation} {}", figure(r.bound() - r.sign() * a * range, 5)), figure(a * range, 4))
+            }
+            None => ("does not help".to_owned(), String::new()),
+        };
+        table.plain(vec![r.name().to_owned(), format!("{relation} {}", figure(r.bound(), 6)), bound, amount]);
+    }
+    output.raw(&table.to_string());
+}

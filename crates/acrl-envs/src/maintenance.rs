@@ -1,0 +1,249 @@
+//! Maintenance: a machine that wears out, a budget, and a limit on running it in poor condition.
+//!
+//! # Description
+//!
+//! A machine produces less the more it is worn. It can be run, repaired (which may fail) or replaced.
+//! Output should be large, while the cost per step stays within a budget and the machine is in poor
+//! condition only for a small share of the time.
+//!
+//! # States
+//!
+//! The condition, 0 (new) … K − 1 (worst). The last `poor_levels` of them count as poor.
+//!
+//! # Actions
+//!
+//! `run`, `repair`, `replace`, in every condition.
+//!
+//! # Dynamics
+//!
+//! `run`: the condition gets worse by one level with probability `wear`, by two with probability
+//! `shock`, and stays as it is otherwise (never beyond the worst). `repair`: it gets better by up to
+//! `repair_gain` levels with probability `repair_success`, else nothing changes. `replace`: it is new.
+//!
+//! # Rewards
+//!
+//! `output`: 1 − loss · k/(K − 1) for `run` in condition k, 0 for the other actions. `poor`: 1 while the
+//! condition is poor, else 0. `cost`: `repair_cost` for `repair`, `replace_cost` for `replace`, 0 for `run`.
+//!
+//! # Requirements
+//!
+//! Maximise output; poor ≤ 0.05, cost ≤ 0.15.
+//!
+//! # Known optimum
+//!
+//! With the default arguments the largest output is 0.800033841654 ([`Maintenance::DEFAULT_OPTIMUM`]),
+//! both requirements bind at the prices λ* ≈ (0.1633, 0.7678), and the best stationary policy
+//! randomises in the conditions 2 (run or repair) and 4 (run or replace).
+//!
+//! # Starting state
+//!
+//! A new machine.
+//!
+//! # Arguments
+//!
+//! See [`MaintenanceParameters`].
+//!
+//! # Problem file
+//!
+//! ```toml
+//! [environment]
+//! kind = "maintenance"
+//! levels = 6
+//! wear = 0.25
+//! ```
+
+use acrl::{Error, FiniteCmdp, Objective, Requirement, Specification};
+use serde::Deserialize;
+
+use crate::parameter::{Check, ParameterError};
+
+/// What a maintenance problem can be given.
+///
+/// | Name | Default | Purpose | Range |
+/// |---|---|---|---|
+/// | `levels` | 6 | K: levels of condition | 2 to 10000 |
+/// | `poor_levels` | 2 | how many of the worst levels count as poor | 1 to levels − 1 |
+/// | `wear` | 0.25 | probability that a run costs one level | 0 to 1 |
+/// | `shock` | 0.05 | probability that a run costs two levels | 0 to 1 − wear |
+/// | `loss` | 0.2 | share of the output lost in the worst condition | 0 to 1 |
+/// | `repair_success` | 0.6 | probability that a repair helps | 0 to 1 |
+/// | `repair_gain` | 2 | levels won by a repair that helps | 1 to 10000 |
+/// | `repair_cost` | 0.5 | cost of a repair | 0 to 1000000 |
+/// | `replace_cost` | 3 | cost of a new machine | 0 to 1000000 |
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct MaintenanceParameters {
+    /// Levels of condition, K.
+    pub levels: usize,
+    /// How many of the worst levels count as poor.
+    pub poor_levels: usize,
+    /// The probability that a run costs one level.
+    pub wear: f64,
+    /// The probability that a run costs two levels.
+    pub shock: f64,
+    /// The share of the output that is lost in the worst condition.
+    pub loss: f64,
+    /// The probability that a repair helps.
+    pub repair_success: f64,
+    /// The levels won by a repair that helps.
+    pub repair_gain: usize,
+    /// The cost of a repair.
+    pub repair_cost: f64,
+    /// The cost of a new machine.
+    pub replace_cost: f64,
+}
+
+impl Default for MaintenanceParameters {
+    fn default() -> Self {
+        Self {
+            levels: 6,
+            poor_levels: 2,
+            wear: 0.25,
+            shock: 0.05,
+            loss: 0.2,
+            repair_success: 0.6,
+            repair_gain: 2,
+            repair_cost: 0.5,
+            replace_cost: 3.0,
+        }
+    }
+}
+
+/// A maintenance problem with checked parameters.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Maintenance {
+    parameters: MaintenanceParameters,
+}
+
+impl Maintenance {
+    /// The value of `kind` in the problem file.
+    pub const KIND: &'static str = "maintenance";
+
+    /// The largest output with the default parameters and requirements (by linear programming).
+    pub const DEFAULT_OPTIMUM: f64 = 0.800033841654481;
+
+    /// Checks the parameters.
+    pub fn new(parameters: MaintenanceParameters) -> Result<Self, ParameterError> {
+        let (check, p) = (Check(Self::KIND), &parameters);
+        check.whole("levels", p.levels, 2..=10_000)?;
+        check.whole("poor_levels", p.poor_levels, 1..=p.levels - 1)?;
+        check.number("wear", p.wear, 0.0..=1.0)?;
+        // A tolerance, so that 0.9 + 0.1 and the like never fail by rounding.
+        if !(p.shock >= 0.0 && p.wear + p.shock <= 1.0 + 1e-9) {
+            let expected = format!("a number from 0 to 1 - wear = {}", 1.0 - p.wear);
+            return Err(check.error("shock", p.shock, expected));
+        }
+        check.number("loss", p.loss, 0.0..=1.0)?;
+        check.number("repair_success", p.repair_success, 0.0..=1.0)?;
+        check.whole("repair_gain", p.repair_gain, 1..=10_000)?;
+        check.number("repair_cost", p.repair_cost, 0.0..=1e6)?;
+        check.number("replace_cost", p.replace_cost, 0.0..=1e6)?;
+        Ok(Self { parameters })
+    }
+
+    /// The finite model.
+    pub fn model(&self) -> Result<FiniteCmdp, Error> {
+        let p = &self.parameters;
+        let worst = p.levels - 1;
+        let mut builder = FiniteCmdp::builder(["output", "poor", "cost"]);
+        for level in 0..=worst {
+            let state = builder.state(level.to_string());
+            let poor = if level + p.poor_levels >= p.levels { 1.0 } else { 0.0 };
+            let output = 1.0 - p.loss * level as f64 / worst as f64;
+            let calm = (1.0 - p.wear - p.shock).max(0.0);
+            let run = [(level, calm), (worst.min(level + 1), p.wear), (worst.min(level + 2), p.shock)];
+            builder.choice(state, "run", &merged(&run), &[output, poor, 0.0]);
+            let better = level.saturating_sub(p.repair_gain);
+            let repair = [(better, p.repair_success), (level, 1.0 - p.repair_success)];
+            builder.choice(state, "repair", &merged(&repair), &[0.0, poor, p.repair_cost]);
+            builder.choice(state, "replace", &[(0, 1.0)], &[0.0, poor, p.replace_cost]);
+        }
+        Ok(builder.build()?)
+    }
+
+    /// The requirements that come with it.
+    pub fn specification(&self) -> Result<Specification, Error> {
+        let requirements = vec![Requirement::at_most("poor", 0.05)?, Requirement::at_most("cost", 0.15)?];
+        Specification::new(Some(Objective::maximize("output")), requirements)
+    }
+}
+
+/// Adds up what leads to one level: at both ends of the scale several outcomes do.
+fn merged(transitions: &[(usize, f64)]) -> Vec<(usize, f64)> {
+    let mut merged: Vec<(usize, f64)> = Vec::with_capacity(transitions.len());
+    for &(target, p) in transitions {
+        match merged.iter_mut().find(|(t, _)| *t == target) {
+            Some((_, sum)) => *sum += p,
+            None => merged.push((target, p)),
+        }
+    }
+    merged
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_support::{assert_stochastic, dual_value};
+
+    fn machine(change: impl FnOnce(&mut MaintenanceParameters)) -> Result<Maintenance, ParameterError> {
+        let mut parameters = MaintenanceParameters::default();
+        change(&mut parameters);
+        Maintenance::new(parameters)
+    }
+
+    #[test]
+    fn running_wears_repairing_helps_and_replacing_renews() {
+        let model = machine(|_| ()).unwrap().model().unwrap();
+        assert_stochastic(&model);
+        assert_eq!((model.states(), model.choice_count()), (6, 18));
+        let choice = |level: usize, action: usize| model.choice(model.choices(level).start + action);
+        assert_eq!(choice(1, 0).targets, [1, 2, 3]);
+        assert_eq!((choice(4, 0).targets, choice(5, 0).targets), (&[4, 5][..], &[5][..]));
+        assert!((choice(4, 0).probabilities[1] - 0.3).abs() < 1e-12);
+        assert!((choice(5, 0).rewards[0] - 0.8).abs() < 1e-12);
+        assert_eq!(choice(3, 1).targets, [1, 3]);
+        assert_eq!(choice(0, 1).targets, [0]);
+        assert_eq!((choice(4, 2).targets, choice(4, 2).rewards), (&[0][..], &[0.0, 1.0, 3.0][..]));
+        assert_eq!(choice(3, 2).rewards[1], 0.0);
+    }
+
+    #[test]
+    fn the_multipliers_prove_the_optimum() {
+        let m = machine(|_| ()).unwrap();
+        let lambda = [0.1633006058073954, 0.7677961144767096];
+        let dual = dual_value(&m.model().unwrap(), &m.specification().unwrap(), &lambda);
+        assert!((dual - Maintenance::DEFAULT_OPTIMUM).abs() < 1e-8, "{dual}");
+    }
+
+    #[test]
+    fn edges_of_the_ranges_build_and_what_is_outside_is_named() {
+        let edges = machine(|p| {
+            *p = MaintenanceParameters {
+                levels: 2,
+                poor_levels: 1,
+                wear: 0.9,
+                shock: 0.1,
+                repair_gain: 10_000,
+                ..p.clone()
+            }
+        });
+        assert_stochastic(&edges.unwrap().model().unwrap());
+        type Change = fn(&mut MaintenanceParameters);
+        let cases: [(Change, &str); 7] = [
+            (
+                |p| p.levels = 1,
+                "'levels' of the maintenance environment is 1, expected a whole number from 2 to 10000",
+            ),
+            (|p| p.poor_levels = 6, "is 6, expected a whole number from 1 to 5"),
+            (|p| p.wear = -0.1, "'wear' of the maintenance environment is -0.1"),
+            (|p| p.shock = 0.8, "is 0.8, expected a number from 0 to 1 - wear = 0.75"),
+            (|p| p.shock = f64::NAN, "'shock' of the maintenance environment is NaN"),
+            (|p| p.repair_gain = 0, "'repair_gain'"),
+            (|p| p.replace_cost = f64::INFINITY, "is inf, expected a number from 0 to 1000000"),
+        ];
+        for (change, expected) in cases {
+            let error = machine(change).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+}

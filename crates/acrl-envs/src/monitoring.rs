@@ -1,0 +1,192 @@
+//! Monitoring: one agent, several regions, each of which needs a share of its time.
+//!
+//! # Description
+//!
+//! Example 1 of the paper, and the smallest problem on which no weighting of the rewards works. An
+//! agent at R0 chooses between the regions R1 and R2. It should be at R0 as much as possible, but
+//! at R1 and at R2 for at least a third of the time each.
+//!
+//! # States
+//!
+//! R0, R1, R2; with the argument `regions` = n: R0 … Rn.
+//!
+//! # Actions
+//!
+//! | state | actions |
+//! |---|---|
+//! | R0 | `R1`, `R2` (`R1` … `Rn`) |
+//! | Ri, i ≥ 1 | `R0`, `Ri` (stay) |
+//!
+//! # Dynamics
+//!
+//! The next state is the action.
+//!
+//! # Rewards
+//!
+//! r0, r1, r2 (… rn): ri is 1 while the current state is Ri, else 0.
+//!
+//! # Requirements
+//!
+//! Maximise r0; r1 ≥ 1/3 and r2 ≥ 1/3. With n regions each has to be at least 1/(n + 1).
+//!
+//! # Known optimum
+//!
+//! P* = min(1/2, 1 − c1 − c2) for c1 + c2 ≤ 1, see [`known_optimum`]; λ* = (1, 1) at c1 = c2 = 1/3,
+//! where P* = 1/3. Maximisers of the Lagrangian at λ* exist in plenty and none of those that are
+//! deterministic is feasible.
+//!
+//! # Starting state
+//!
+//! R0.
+//!
+//! # Arguments
+//!
+//! See [`MonitoringParameters`].
+//!
+//! # Problem file
+//!
+//! ```toml
+//! [environment]
+//! kind = "monitoring"
+//! regions = 2
+//! ```
+
+use acrl::{Error, FiniteCmdp, Objective, Requirement, Specification};
+use serde::Deserialize;
+
+use crate::parameter::{Check, ParameterError};
+
+/// What a monitoring problem can be given.
+///
+/// | Name | Default | Purpose | Range |
+/// |---|---|---|---|
+/// | `regions` | 2 | how many regions there are around R0 | 1 to 1000 |
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct MonitoringParameters {
+    /// How many regions there are around R0.
+    pub regions: usize,
+}
+
+impl Default for MonitoringParameters {
+    fn default() -> Self {
+        Self { regions: 2 }
+    }
+}
+
+/// A monitoring problem with checked parameters.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Monitoring {
+    parameters: MonitoringParameters,
+}
+
+impl Monitoring {
+    /// The value of `kind` in the problem file.
+    pub const KIND: &'static str = "monitoring";
+
+    /// Checks the parameters.
+    pub fn new(parameters: MonitoringParameters) -> Result<Self, ParameterError> {
+        Check(Self::KIND).whole("regions", parameters.regions, 1..=1000)?;
+        Ok(Self { parameters })
+    }
+
+    /// The finite model.
+    pub fn model(&self) -> Result<FiniteCmdp, Error> {
+        let n = self.parameters.regions;
+        let mut builder = FiniteCmdp::builder((0..=n).map(|i| format!("r{i}")));
+        for i in 0..=n {
+            let state = builder.state(format!("R{i}"));
+            let mut rewards = vec![0.0; n + 1];
+            rewards[i] = 1.0;
+            let next: Vec<usize> = if i == 0 { (1..=n).collect() } else { vec![0, i] };
+            for target in next {
+                builder.choice(state, format!("R{target}"), &[(target, 1.0)], &rewards);
+            }
+        }
+        Ok(builder.build()?)
+    }
+
+    /// The requirements that come with it.
+    pub fn specification(&self) -> Result<Specification, Error> {
+        let n = self.parameters.regions;
+        let share = 1.0 / (n + 1) as f64;
+        let requirements = (1..=n).map(|i| Requirement::at_least(format!("r{i}"), share));
+        Specification::new(Some(Objective::maximize("r0")), requirements.collect::<Result<_, _>>()?)
+    }
+}
+
+/// P* = min(1/2, 1 − c1 − c2), the largest long-run share of R0 when R1 and R2 get at least c1 and
+/// c2; `None` if they cannot. A bound below 0 asks for nothing.
+///
+/// At c1 + c2 = 1 it is a supremum: the agent changes region more and more rarely.
+///
+/// ```
+/// use acrl_envs::monitoring::known_optimum;
+/// assert_eq!(known_optimum(0.25, 0.25), Some(0.5));
+/// assert_eq!(known_optimum(0.5, 0.25), Some(0.25));
+/// assert_eq!(known_optimum(0.75, 0.5), None);
+/// ```
+pub fn known_optimum(c1: f64, c2: f64) -> Option<f64> {
+    if c1.is_nan() || c2.is_nan() {
+        return None;
+    }
+    let asked = c1.max(0.0) + c2.max(0.0);
+    (asked <= 1.0).then(|| (1.0 - asked).min(0.5))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_support::{assert_stochastic, dual_value};
+
+    fn default() -> Monitoring {
+        Monitoring::new(MonitoringParameters::default()).unwrap()
+    }
+
+    #[test]
+    fn the_model_is_example_1() {
+        let model = default().model().unwrap();
+        assert_stochastic(&model);
+        assert_eq!((model.states(), model.choice_count()), (3, 6));
+        assert_eq!(model.reward_names(), ["r0", "r1", "r2"]);
+        assert_eq!(model.initial(), [(0, 1.0)]);
+        for s in 0..3 {
+            for c in model.choices(s) {
+                let choice = model.choice(c);
+                assert_eq!(model.state_name(choice.targets[0] as usize), choice.action);
+                assert_eq!(choice.rewards.iter().position(|r| *r == 1.0), Some(s));
+            }
+        }
+        let actions = |s: usize| model.choices(s).map(|c| model.choice(c).action).collect::<Vec<_>>();
+        assert_eq!((actions(0), actions(2)), (vec!["R1", "R2"], vec!["R0", "R2"]));
+    }
+
+    #[test]
+    fn the_multipliers_of_the_paper_prove_the_optimum() {
+        let (model, specification) = (default().model().unwrap(), default().specification().unwrap());
+        let dual = dual_value(&model, &specification, &[1.0, 1.0]);
+        assert!((dual - known_optimum(1.0 / 3.0, 1.0 / 3.0).unwrap()).abs() < 1e-9, "{dual}");
+    }
+
+    #[test]
+    fn the_known_optimum_has_its_domain() {
+        assert_eq!(known_optimum(-1.0, 0.75), Some(0.25));
+        assert_eq!(known_optimum(1.0, 0.0), Some(0.0));
+        assert_eq!(known_optimum(f64::NAN, 0.1), None);
+        assert_eq!(known_optimum(f64::INFINITY, 0.1), None);
+    }
+
+    #[test]
+    fn regions_are_bounded_and_any_number_of_them_builds() {
+        for regions in [1, 5] {
+            let m = Monitoring::new(MonitoringParameters { regions }).unwrap();
+            assert_stochastic(&m.model().unwrap());
+            assert_eq!(m.specification().unwrap().requirements().len(), regions);
+        }
+        let error = Monitoring::new(MonitoringParameters { regions: 0 }).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "'regions' of the monitoring environment is 0, expected a whole number from 1 to 1000"
+        );
+    }
+}

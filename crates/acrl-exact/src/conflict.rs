@@ -1,0 +1,96 @@
+//! Requirements that cannot be met together: which, and by how much they would have to give.
+
+use acrl::{Goal, Objective, Requirement, Specification};
+
+use crate::solve::{SolveError, SolveOptions, feasible, most_slack, optimum};
+use crate::{FiniteTask, Slack};
+
+/// Why no policy meets the requirements.
+#[derive(Debug, Clone)]
+pub struct Conflict {
+    /// A smallest set: without any one of them the others could be met.
+    pub names: Vec<String>,
+    /// y ≥ 0 with Σ y_i R_i = 1 such that y·(V − c) ≤ `slack.upper` < 0 for every policy.
+    pub certificate: Vec<f64>,
+    /// How far from feasible: the largest slack, which is negative.
+    pub slack: Slack,
+    /// What would have to give.
+    pub relaxation: Relaxation,
+}
+
+/// How much the bounds would have to give, in units of each reward's range. Verified by solving again.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Relaxation {
+    /// All requirements by the same share of their range.
+    pub uniform: f64,
+    /// One requirement alone, in the order of the specification; `None` where that does not help.
+    pub alone: Vec<Option<f64>>,
+}
+
+impl Conflict {
+    /// Analyses requirements that were proved to conflict with prices y.
+    pub(crate) fn analyse(
+        task: &FiniteTask<'_>,
+        prices: &[f64],
+        options: &SolveOptions,
+    ) -> Result<Self, SolveError> {
+        let slack = most_slack(task, options)?.ok_or(SolveError::Rounds(0))?;
+        let specification = task.specification();
+        // The priced requirements conflict already; drop each one without which they still do.
+        let mut set: Vec<usize> = (0..task.len()).filter(|&i| prices[i] > 0.0).collect();
+        for i in set.clone() {
+            let without: Vec<usize> = set.iter().copied().filter(|&j| j != i).collect();
+            if !without.is_empty() && !feasible(&task.with(&specification.subset(&without))?, options)? {
+                set = without;
+            }
+        }
+        let names = set.iter().map(|&i| specification.requirements()[i].name().to_owned()).collect();
+        let uniform = verified(task, -slack.lower, &vec![true; task.len()], options)?;
+        let alone = (0..task.len()).map(|i| relax_alone(task, i, options)).collect::<Result<_, _>>()?;
+        Ok(Self {
+            names,
+            certificate: slack.prices.clone(),
+            slack,
+            relaxation: Relaxation { uniform: uniform.unwrap_or(f64::NAN), alone },
+        })
+    }
+}
+
+/// How much requirement i must give if the others stay.
+fn relax_alone(task: &FiniteTask<'_>, i: usize, options: &SolveOptions) -> Result<Option<f64>, SolveError> {
+    let requirements = task.specification().requirements();
+    let this = &requirements[i];
+    let goal = if this.sign() > 0.0 { Goal::Maximize } else { Goal::Minimize };
+    let objective = Objective { reward: this.reward().to_owned(), goal };
+    let others: Vec<Requirement> = requirements.iter().filter(|r| *r != this).cloned().collect();
+    let best = optimum(&task.with(&Specification::new(Some(objective), others)?)?, options)?;
+    let Some(best) = best else { return Ok(None) };
+    let amount = ((this.c() - best.lower) / task.scales()[i]).max(0.0);
+    let mut which = vec![false; task.len()];
+    which[i] = true;
+    verified(task, amount, &which, options)
+}
+
+/// The amount by which the bounds marked in `which` must give, a hair more if rounding asks for it;
+/// `None` if even that does not help.
+fn verified(
+    task: &FiniteTask<'_>,
+    amount: f64,
+    which: &[bool],
+    options: &SolveOptions,
+) -> Result<Option<f64>, SolveError> {
+    for extra in [0.0, 1e-9, 1e-7, 1e-6] {
+        let amount = amount * (1.0 + extra) + extra;
+        let mut requirements = task.specification().requirements().to_vec();
+        for (i, requirement) in requirements.iter_mut().enumerate().filter(|(i, _)| which[*i]) {
+            let bound = requirement.bound() - requirement.sign() * amount * task.scales()[i];
+            *requirement = Requirement::new(requirement.reward(), requirement.direction(), bound)?
+                .named(requirement.name());
+        }
+        let objective = task.specification().objective().cloned();
+        if feasible(&task.with(&Specification::new(objective, requirements)?)?, options)? {
+            return Ok(Some(amount));
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,353 @@
+//! The Lagrangian maximiser, exactly: multichain policy iteration for gain, then bias.
+
+use acrl::{Multipliers, Values};
+
+use crate::chain::Chain;
+use crate::{FiniteTask, Singular};
+
+/// Differences below this, relative to the numbers involved, count as ties.
+const TIE: f64 = 1e-10;
+
+/// A deterministic policy that maximises Σ w_i V_i from every state.
+///
+/// Among the maximisers of the gain it has the largest bias, and among those it takes the first
+/// action in every state: the answer does not hang on a coin.
+pub struct Maximiser {
+    /// The number of the action taken in each state.
+    pub rule: Vec<usize>,
+    /// Σ w_i V_i from each state.
+    pub gain: Vec<f64>,
+    /// The bias h, with P* h = 0.
+    pub bias: Vec<f64>,
+    weights: Vec<f64>,
+    pub(crate) chain: Chain,
+}
+
+/// The maximiser of Σ w_i V_i for weights w₀ … w_m.
+///
+/// > g = max P_a g, and over those actions g + h = max r_a + P_a h, and over those w = max P_a w − h.
+pub fn maximise(task: &FiniteTask<'_>, weights: &[f64]) -> Result<Maximiser, Singular> {
+    maximise_from(task, weights, vec![0; task.model().states()])
+}
+
+/// The same, starting from a rule that may be near.
+pub(crate) fn maximise_from(
+    task: &FiniteTask<'_>,
+    weights: &[f64],
+    mut rule: Vec<usize>,
+) -> Result<Maximiser, Singular> {
+    // In exact arithmetic no rule comes twice. The limit is for near-ties that rounding turns round.
+    const LIMIT: usize = 10_000;
+    for _ in 0..LIMIT {
+        let levels = Levels::new(task, weights, &rule)?;
+        let better = levels.improve(task, weights, &rule, false);
+        if better != rule {
+            rule = better;
+            continue;
+        }
+        let better = levels.improve(task, weights, &rule, true);
+        if better != rule {
+            rule = better;
+            continue;
+        }
+        return levels.first_of_ties(task, weights, rule);
+    }
+    let levels = Levels::new(task, weights, &rule)?;
+    Ok(levels.maximiser(weights, rule))
+}
+
+/// d(λ) = max_π 𝓛(π, λ), from the initial distribution.
+pub fn dual_function(task: &FiniteTask<'_>, multipliers: &Multipliers) -> Result<f64, Singular> {
+    let weights = lagrangian_weights(task, multipliers);
+    let maximiser = maximise(task, &weights)?;
+    Ok(maximiser.value(task) - constant(task, multipliers))
+}
+
+/// (1, λ), or (0, λ) where there is no objective.
+pub(crate) fn lagrangian_weights(task: &FiniteTask<'_>, multipliers: &Multipliers) -> Vec<f64> {
+    let mut weights = vec![if task.has_objective() { 1.0 } else { 0.0 }];
+    weights.extend_from_slice(multipliers.as_slice());
+    weights
+}
+
+/// Σ λ_i c_i.
+pub(crate) fn constant(task: &FiniteTask<'_>, multipliers: &Multipliers) -> f64 {
+    multipliers.as_slice().iter().zip(task.bounds()).map(|(l, c)| l * c).sum()
+}
+
+/// Π(λ): for each state the actions that attain both optimality equations. A policy that takes only
+/// such actions maximises the Lagrangian.
+pub fn optimal_actions(task: &FiniteTask<'_>, weights: &[f64]) -> Result<Vec<Vec<usize>>, Singular> {
+    let best = maximise(task, weights)?;
+    let levels = Levels::new(task, weights, &best.rule)?;
+    let model = task.model();
+    let optimal = |s: usize| {
+        let actions = 0..model.choices(s).len();
+        actions
+            .filter(|a| levels.compare(task, weights, s, *a, true).is_none_or(|level| level == 3))
+            .collect()
+    };
+    Ok((0..model.states()).map(optimal).collect())
+}
+
+impl Maximiser {
+    /// V₀ … V_m from the initial distribution.
+    pub fn values(&self, task: &FiniteTask<'_>) -> Result<Values, Singular> {
+        let frequencies = self.chain.frequencies(task.model().initial());
+        let value = |i: usize| {
+            let terms = frequencies.iter().enumerate().filter(|(_, f)| **f != 0.0);
+            terms.map(|(s, f)| f * task.rewards(task.model().choices(s).start + self.rule[s])[i]).sum()
+        };
+        Values::new((0..=task.len()).map(value).collect()).map_err(|_| Singular)
+    }
+
+    /// Σ w_i V_i from the initial distribution.
+    pub fn value(&self, task: &FiniteTask<'_>) -> f64 {
+        task.model().initial().iter().map(|(s, p)| p * self.gain[*s]).sum()
+    }
+
+    /// An upper bound on Σ w_i V_i of every policy from the initial distribution, which holds
+    /// whatever rounding did to gain and bias: with g ≥ P_a g and g + h ≥ r_a + P_a h for all
+    /// reachable choices no policy exceeds μ·g, so the excess over the second is added.
+    pub fn upper_bound(&self, task: &FiniteTask<'_>) -> f64 {
+        let model = task.model();
+        let reachable = |s: &usize| task.structure().reachable[*s];
+        let states = || (0..model.states()).filter(reachable);
+        let scale: f64 = self.weights.iter().zip(task.ranges()).map(|(w, r)| (w * r).abs()).sum();
+        let (low, high) = states()
+            .fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), s| (l.min(self.gain[s]), h.max(self.gain[s])));
+        let pairs = || states().flat_map(|s| model.choices(s).map(move |c| (s, c)));
+        let advance = |(s, c): (usize, usize)| {
+            task.weighted_reward(c, &self.weights) + model.expectation(c, &self.bias) - self.bias[s]
+        };
+        if high - low <= 1e-9 * scale {
+            // One gain for all: r_a + P_a h − h bounds it directly.
+            return pairs().map(advance).fold(f64::NEG_INFINITY, f64::max);
+        }
+        // Several gains: a choice that loses gain may be excused by adding a multiple of g to h.
+        let loss = |(s, c): (usize, usize)| self.gain[s] - model.expectation(c, &self.gain);
+        let excess = |pair| advance(pair) - self.gain[pair.0];
+        let costly = |pair: &(usize, usize)| loss(*pair) > 1e-9 * scale;
+        let multiple = pairs().filter(costly).map(|p| excess(p) / loss(p)).fold(0.0, f64::max);
+        let worst = pairs().map(|p| excess(p) - multiple * loss(p)).fold(0.0, f64::max);
+        self.value(task) + worst
+    }
+}
+
+/// The gain, the bias and the next term of a rule, and how they compare for other actions.
+struct Levels {
+    chain: Chain,
+    gain: Vec<f64>,
+    bias: Vec<f64>,
+    /// w with P* w = 0 and h + w = P w: the term after the bias.
+    next: Vec<f64>,
+    tolerance: [f64; 3],
+}
+
+impl Levels {
+    fn new(task: &FiniteTask<'_>, weights: &[f64], rule: &[usize]) -> Result<Self, Singular> {
+        let model = task.model();
+        let chain = Chain::of_rule(model, rule)?;
+        let reward = |(s, a): (usize, &usize)| task.weighted_reward(model.choices(s).start + a, weights);
+        let rewards: Vec<f64> = rule.iter().enumerate().map(reward).collect();
+        let (gain, bias) = chain.gain_and_bias(&rewards);
+        let negated: Vec<f64> = bias.iter().map(|h| -h).collect();
+        let (_, next) = chain.gain_and_bias(&negated);
+        let largest = |x: &[f64]| x.iter().fold(0.0, |m: f64, x| m.max(x.abs()));
+        let scale: f64 = weights.iter().zip(task.ranges()).map(|(w, r)| (w * r).abs()).sum();
+        let tolerance =
+            [TIE * scale, TIE * (scale + largest(&bias)), TIE * (scale + largest(&bias) + largest(&next))];
+        if !tolerance.iter().all(|t| t.is_finite()) {
+            return Err(Singular);
+        }
+        Ok(Self { chain, gain, bias, next, tolerance })
+    }
+
+    /// The three differences between an action and the rule, most important first.
+    fn differences(&self, task: &FiniteTask<'_>, weights: &[f64], s: usize, action: usize) -> [f64; 3] {
+        let model = task.model();
+        let c = model.choices(s).start + action;
+        [
+            model.expectation(c, &self.gain) - self.gain[s],
+            task.weighted_reward(c, weights) + model.expectation(c, &self.bias) - self.bias[s] - self.gain[s],
+            model.expectation(c, &self.next) - self.bias[s] - self.next[s],
+        ]
+    }
+
+    /// The first level (1, 2, 3) at which an action differs from the rule, if it does; with
+    /// `signed` only differences for the worse count.
+    fn compare(
+        &self,
+        task: &FiniteTask<'_>,
+        weights: &[f64],
+        s: usize,
+        action: usize,
+        signed: bool,
+    ) -> Option<usize> {
+        let d = self.differences(task, weights, s, action);
+        let differs =
+            |i: &usize| if signed { d[*i] < -self.tolerance[*i] } else { d[*i].abs() > self.tolerance[*i] };
+        (0..3).find(differs).map(|i| i + 1)
+    }
+
+    /// The rule with every state's action improved: in gain, then in bias; or, with `next`, in the
+    /// term after that among actions that tie in both.
+    fn improve(&self, task: &FiniteTask<'_>, weights: &[f64], rule: &[usize], next: bool) -> Vec<usize> {
+        let model = task.model();
+        let mut better = rule.to_vec();
+        for s in 0..model.states() {
+            // The rule's own differences are zero: they solve the equations.
+            let mut best = [0.0; 3];
+            for a in (0..model.choices(s).len()).filter(|&a| a != rule[s]) {
+                let d = self.differences(task, weights, s, a);
+                let beats = |i: usize| d[i] > best[i] + self.tolerance[i];
+                let ties = |i: usize| d[i] >= best[i] - self.tolerance[i];
+                let wins =
+                    if next { ties(0) && ties(1) && beats(2) } else { beats(0) || ties(0) && beats(1) };
+                if wins {
+                    (best, better[s]) = (d, a);
+                }
+            }
+        }
+        better
+    }
+
+    /// The first action in every state among those that tie in all three levels, provided that this
+    /// is as good.
+    fn first_of_ties(
+        self,
+        task: &FiniteTask<'_>,
+        weights: &[f64],
+        rule: Vec<usize>,
+    ) -> Result<Maximiser, Singular> {
+        let first = |s: usize| {
+            let earlier = 0..rule[s];
+            earlier
+                .into_iter()
+                .find(|&a| self.compare(task, weights, s, a, false).is_none())
+                .unwrap_or(rule[s])
+        };
+        let canonical: Vec<usize> = (0..rule.len()).map(first).collect();
+        if canonical != rule {
+            let levels = Self::new(task, weights, &canonical)?;
+            let close = |i: usize, a: &[f64], b: &[f64]| {
+                a.iter().zip(b).all(|(a, b)| *a >= b - 10.0 * self.tolerance[i])
+            };
+            if close(0, &levels.gain, &self.gain) && close(1, &levels.bias, &self.bias) {
+                return Ok(levels.maximiser(weights, canonical));
+            }
+        }
+        Ok(self.maximiser(weights, rule))
+    }
+
+    fn maximiser(self, weights: &[f64], rule: Vec<usize>) -> Maximiser {
+        let (gain, bias, chain) = (self.gain, self.bias, self.chain);
+        Maximiser { rule, gain, bias, weights: weights.to_vec(), chain }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use acrl::{FiniteCmdp, Objective, Requirement, Specification};
+
+    /// Example 1, written out here so that the room stands by itself.
+    fn monitoring() -> FiniteCmdp {
+        let mut b = FiniteCmdp::builder(["r0", "r1", "r2"]);
+        (0..3).for_each(|s| _ = b.state(format!("R{s}")));
+        let indicator = |s: usize| (0..3).map(|i| f64::from(u8::from(i == s))).collect::<Vec<_>>();
+        for (s, targets) in [(0, [1, 2]), (1, [0, 1]), (2, [0, 2])] {
+            for t in targets {
+                b.choice(s, format!("R{t}"), &[(t, 1.0)], &indicator(s));
+            }
+        }
+        b.build().unwrap()
+    }
+
+    fn specification() -> Specification {
+        let third = |name: &str| Requirement::at_least(name, 1.0 / 3.0).unwrap();
+        Specification::new(Some(Objective::maximize("r0")), vec![third("r1"), third("r2")]).unwrap()
+    }
+
+    fn targets(model: &FiniteCmdp, rule: &[usize]) -> Vec<u32> {
+        rule.iter().enumerate().map(|(s, a)| model.choice(model.choices(s).start + a).targets[0]).collect()
+    }
+
+    #[test]
+    fn the_maximiser_of_example_1_leaves_the_poorer_region_through_r0() {
+        let model = monitoring();
+        let task = FiniteTask::new(&model, &specification()).unwrap();
+        for (lambda, expected) in [
+            ([1.5, 2.0], [2, 0, 2]), // go to R2 and stay, from R1 through R0
+            ([2.0, 1.5], [1, 1, 0]),
+            ([0.5, 0.7], [2, 0, 0]), // cycle R0 <-> R2, the larger multiplier, not a coin
+            ([0.7, 0.5], [1, 0, 0]),
+            ([1.2, 0.3], [1, 1, 0]),
+            ([0.0, 0.0], [1, 0, 0]), // a full tie: the first action
+        ] {
+            let best = maximise(&task, &[1.0, lambda[0], lambda[1]]).unwrap();
+            assert_eq!(targets(&model, &best.rule), expected, "{lambda:?}");
+        }
+    }
+
+    #[test]
+    fn the_dual_function_of_example_1_is_piecewise_linear() {
+        let model = monitoring();
+        let task = FiniteTask::new(&model, &specification()).unwrap();
+        for l in [[0.0, 0.0], [0.5, 0.9], [1.0, 1.0], [1.0, 3.0], [2.5, 0.1]] {
+            let multipliers = Multipliers::new(l.to_vec()).unwrap();
+            let most = l[0].max(l[1]);
+            let expected = most.max((1.0 + most) / 2.0) - (l[0] + l[1]) / 3.0;
+            assert!((dual_function(&task, &multipliers).unwrap() - expected).abs() < 1e-13);
+            let best = maximise(&task, &lagrangian_weights(&task, &multipliers)).unwrap();
+            let bound = best.upper_bound(&task) - constant(&task, &multipliers);
+            assert!((bound - expected).abs() < 1e-12, "{bound} {expected}");
+        }
+    }
+
+    #[test]
+    fn at_one_one_every_action_is_optimal() {
+        let model = monitoring();
+        let task = FiniteTask::new(&model, &specification()).unwrap();
+        let actions = optimal_actions(&task, &[1.0, 1.0, 1.0]).unwrap();
+        assert!(actions.iter().all(|a| a == &[0, 1]));
+        assert_eq!(optimal_actions(&task, &[1.0, 2.0, 0.0]).unwrap(), [vec![0], vec![1], vec![0]]);
+    }
+
+    /// From a hub one can enter a loop at once or by way of a prize: same gain, better bias.
+    #[test]
+    fn ties_in_gain_are_broken_by_bias() {
+        let mut b = FiniteCmdp::builder(["x"]);
+        (0..3).for_each(|s| _ = b.state(s.to_string()));
+        b.choice(0, "straight", &[(1, 1.0)], &[0.0]);
+        b.choice(0, "detour", &[(2, 1.0)], &[0.0]);
+        b.choice(1, "stay", &[(1, 1.0)], &[1.0]);
+        b.choice(2, "prize", &[(1, 1.0)], &[7.0]);
+        let model = b.build().unwrap();
+        let specification = Specification::new(Some(Objective::maximize("x")), vec![]).unwrap();
+        let task = FiniteTask::new(&model, &specification).unwrap();
+        let best = maximise(&task, &[1.0]).unwrap();
+        assert_eq!(best.rule[0], 1);
+        assert!((best.gain[0] - 1.0).abs() < 1e-14);
+    }
+
+    /// Two traps with different gains: evaluation and bound survive several recurrent classes.
+    #[test]
+    fn a_multichain_model_is_maximised_from_every_state() {
+        let mut b = FiniteCmdp::builder(["x"]);
+        (0..4).for_each(|s| _ = b.state(s.to_string()));
+        b.choice(0, "left", &[(1, 1.0)], &[0.0]);
+        b.choice(0, "gamble", &[(1, 0.5), (2, 0.5)], &[0.0]);
+        b.choice(0, "dawdle", &[(0, 1.0)], &[0.9]);
+        b.choice(1, "stay", &[(1, 1.0)], &[1.0]);
+        b.choice(2, "stay", &[(2, 1.0)], &[4.0]);
+        b.choice(3, "stay", &[(3, 1.0)], &[100.0]); // unreachable: does not loosen the bound
+        let model = b.build().unwrap();
+        let specification = Specification::new(Some(Objective::maximize("x")), vec![]).unwrap();
+        let task = FiniteTask::new(&model, &specification).unwrap();
+        let best = maximise(&task, &[1.0]).unwrap();
+        assert_eq!(best.rule[0], 1);
+        assert!((best.gain[0] - 2.5).abs() < 1e-14);
+        assert!((best.upper_bound(&task) - 2.5).abs() < 1e-9);
+    }
+}

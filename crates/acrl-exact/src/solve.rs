@@ -1,0 +1,337 @@
+//! The optimum of a constrained finite problem, with certified bounds and the price of each requirement.
+//!
+//! Column generation: a small linear program mixes the value vectors of deterministic policies; its
+//! multipliers λ go to the Lagrangian maximiser, whose policy is the next column. Every round gives
+//! a lower bound (a mixture that meets the requirements) and an upper bound (the dual function).
+
+use std::ops::ControlFlow;
+
+use acrl::mixture::{best_mixture, game_value};
+use acrl::{Error, Multipliers, Values};
+
+use crate::maximise::{constant, lagrangian_weights, maximise_from};
+use crate::{Conflict, FiniteTask, Maximiser, Singular};
+
+/// Slacks above this, in units of a reward's range, count as not negative.
+pub(crate) const FEASIBLE: f64 = -1e-9;
+
+/// When to stop.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SolveOptions {
+    /// Stop at this relative gap; default 1e-6.
+    pub gap: f64,
+    /// Stop after this many rounds; default 10,000.
+    pub rounds: usize,
+}
+
+impl Default for SolveOptions {
+    fn default() -> Self {
+        Self { gap: 1e-6, rounds: 10_000 }
+    }
+}
+
+/// Where a solve stands after a round.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SolveRound {
+    /// The number of policies generated so far.
+    pub round: usize,
+    /// The largest proved lower bound on P*; none while no feasible mixture is known.
+    pub lower: Option<f64>,
+    /// The smallest proved upper bound on P*.
+    pub upper: Option<f64>,
+    /// The relative gap, once there are both.
+    pub gap: Option<f64>,
+}
+
+/// The answer to a constrained problem.
+#[derive(Debug, Clone)]
+pub enum Answer {
+    /// The requirements can be met.
+    Optimal(Optimum),
+    /// They cannot.
+    Infeasible(Conflict),
+}
+
+/// An optimum within certified bounds, in the signs of the paper (r₀ maximised, V_i ≥ c_i).
+#[derive(Debug, Clone)]
+pub struct Optimum {
+    /// V₀ of the mixture.
+    pub objective: f64,
+    /// Proved: P* ≥ lower.
+    pub lower: f64,
+    /// Proved: P* ≤ upper.
+    pub upper: f64,
+    /// (upper − lower)/max(|lower|, |upper|, R₀/1000).
+    pub gap: f64,
+    /// V₀ … V_m of the mixture.
+    pub values: Values,
+    /// λ*: what one unit of each bound costs in the objective.
+    pub multipliers: Multipliers,
+    /// Whether other multipliers may be optimal too.
+    pub degenerate: bool,
+    /// The deterministic Lagrangian maximisers that are mixed.
+    pub mixture: Vec<Component>,
+    /// The number of policies generated.
+    pub rounds: usize,
+}
+
+/// A deterministic policy and the share of time spent on it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Component {
+    /// The share.
+    pub weight: f64,
+    /// V₀ … V_m.
+    pub values: Values,
+    /// The number of the action taken in each state.
+    pub rule: Vec<usize>,
+}
+
+/// A solve that could not be carried out.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum SolveError {
+    /// A policy could not be evaluated.
+    #[error(transparent)]
+    Singular(#[from] Singular),
+    /// A changed specification does not fit the model.
+    #[error(transparent)]
+    Specification(#[from] Error),
+    /// The rounds ran out before a feasible mixture was found.
+    #[error("no answer after {0} rounds: the requirements are too close to infeasible to tell")]
+    Rounds(usize),
+    /// An observer asked to stop before a feasible mixture was found.
+    #[error("stopped before a policy that meets the requirements was found")]
+    Stopped,
+}
+
+/// Solves a constrained problem; `observer` sees every round and may stop it.
+pub fn solve(
+    task: &FiniteTask<'_>,
+    options: &SolveOptions,
+    observer: &mut dyn FnMut(&SolveRound) -> ControlFlow<()>,
+) -> Result<Answer, SolveError> {
+    let mut columns = Columns::new(task)?;
+    match columns.find_feasible(options, observer)? {
+        Feasibility::Feasible => columns.optimise(options, observer).map(Answer::Optimal),
+        Feasibility::Infeasible { prices } => {
+            Conflict::analyse(task, &prices, options).map(Answer::Infeasible)
+        }
+    }
+}
+
+/// The optimum alone; `None` if the requirements cannot be met.
+pub(crate) fn optimum(task: &FiniteTask<'_>, options: &SolveOptions) -> Result<Option<Optimum>, SolveError> {
+    let mut columns = Columns::new(task)?;
+    let mut silent = |_: &SolveRound| ControlFlow::Continue(());
+    match columns.find_feasible(options, &mut silent)? {
+        Feasibility::Feasible => columns.optimise(options, &mut silent).map(Some),
+        Feasibility::Infeasible { .. } => Ok(None),
+    }
+}
+
+/// Whether some policy meets the requirements.
+pub fn feasible(task: &FiniteTask<'_>, options: &SolveOptions) -> Result<bool, SolveError> {
+    let mut silent = |_: &SolveRound| ControlFlow::Continue(());
+    let verdict = Columns::new(task)?.find_feasible(options, &mut silent)?;
+    Ok(matches!(verdict, Feasibility::Feasible))
+}
+
+/// max_π min_i (V_i(π) − c_i)/R_i within bounds, and how it is attained.
+#[derive(Debug, Clone)]
+pub struct Slack {
+    /// The slack of the mixture.
+    pub lower: f64,
+    /// Proved: no policy has more.
+    pub upper: f64,
+    /// The policies that are mixed.
+    pub mixture: Vec<Component>,
+    /// V₀ … V_m of the mixture.
+    pub values: Values,
+    /// y ≥ 0 with Σ y_i R_i = 1: the combination of requirements that is hardest to meet.
+    pub prices: Vec<f64>,
+}
+
+/// The largest slack that all requirements can have together, each in units of its reward's range;
+/// `None` without requirements. Positive, it is the Slater constant C of (A1).
+pub fn most_slack(task: &FiniteTask<'_>, options: &SolveOptions) -> Result<Option<Slack>, SolveError> {
+    if task.is_empty() {
+        return Ok(None);
+    }
+    let mut columns = Columns::new(task)?;
+    let mut upper = f64::INFINITY;
+    loop {
+        let (game, bound, new) = columns.game_round()?;
+        upper = upper.min(bound);
+        if !new || upper - game.value <= options.gap * 1e-3 || columns.rounds >= options.rounds {
+            let (mixture, values) = columns.mix(&game.weights)?;
+            return Ok(Some(Slack { lower: game.value, upper, mixture, values, prices: game.prices }));
+        }
+    }
+}
+
+enum Feasibility {
+    Feasible,
+    Infeasible { prices: Vec<f64> },
+}
+
+/// The policies generated so far.
+struct Columns<'t, 'm> {
+    task: &'t FiniteTask<'m>,
+    values: Vec<Vec<f64>>,
+    /// How far each value may be off, by the residual of its equations.
+    errors: Vec<Vec<f64>>,
+    rules: Vec<Vec<usize>>,
+    rounds: usize,
+}
+
+impl<'t, 'm> Columns<'t, 'm> {
+    /// Starts with the best policy for the objective and for each requirement alone.
+    fn new(task: &'t FiniteTask<'m>) -> Result<Self, SolveError> {
+        let mut columns = Self { task, values: vec![], errors: vec![], rules: vec![], rounds: 0 };
+        for i in 0..=task.len() {
+            let weights: Vec<f64> = (0..=task.len()).map(|j| if i == j { 1.0 } else { 0.0 }).collect();
+            columns.generate(&weights)?;
+        }
+        Ok(columns)
+    }
+
+    /// Adds the maximiser at `weights`; returns it and whether it was new.
+    fn generate(&mut self, weights: &[f64]) -> Result<(Maximiser, bool), SolveError> {
+        self.rounds += 1;
+        let start = self.rules.last().cloned().unwrap_or_else(|| vec![0; self.task.model().states()]);
+        let maximiser = maximise_from(self.task, weights, start)?;
+        let values: Vec<f64> = maximiser.values(self.task)?.as_slice().to_vec();
+        let same = |old: &Vec<f64>| {
+            let close = |((a, b), r): ((&f64, &f64), &f64)| (a - b).abs() <= 1e-12 * r;
+            old.iter().zip(&values).zip(self.task.ranges()).all(close)
+        };
+        let new = !self.values.iter().any(same);
+        if new {
+            self.errors.push(self.errors_of(&maximiser));
+            self.values.push(values);
+            self.rules.push(maximiser.rule.clone());
+        }
+        Ok((maximiser, new))
+    }
+
+    /// By how much each value may be off: the residual of g + h = r + P h bounds the error of g.
+    fn errors_of(&self, maximiser: &Maximiser) -> Vec<f64> {
+        let model = self.task.model();
+        let error = |i: usize| {
+            let reward = |s: usize| self.task.rewards(model.choices(s).start + maximiser.rule[s])[i];
+            let rewards: Vec<f64> = (0..model.states()).map(reward).collect();
+            let (g, h) = maximiser.chain.gain_and_bias(&rewards);
+            let residual = |s: usize| {
+                (rewards[s] + maximiser.chain.expectation(s, &h) - h[s] - g[s]).abs()
+                    + (maximiser.chain.expectation(s, &g) - g[s]).abs()
+            };
+            (0..model.states())
+                .filter(|&s| self.task.structure().reachable[s])
+                .map(residual)
+                .fold(0.0, f64::max)
+        };
+        (0..=self.task.len()).map(error).collect()
+    }
+
+    /// One round on the game: its value over the columns, an upper bound over all policies, and
+    /// whether a new column came of it.
+    fn game_round(&mut self) -> Result<(acrl::mixture::Game, f64, bool), SolveError> {
+        let task = self.task;
+        let requirements: Vec<&[f64]> = self.values.iter().map(|v| &v[1..]).collect();
+        let game =
+            game_value(&requirements, task.bounds(), task.scales()).ok_or(SolveError::Rounds(self.rounds))?;
+        let mut weights = vec![0.0];
+        weights.extend_from_slice(&game.prices);
+        let (maximiser, new) = self.generate(&weights)?;
+        let priced: f64 = game.prices.iter().zip(task.bounds()).map(|(y, c)| y * c).sum();
+        Ok((game, maximiser.upper_bound(task) - priced, new))
+    }
+
+    /// Generates columns until a mixture of them meets the requirements or it is proved that none does.
+    fn find_feasible(
+        &mut self,
+        options: &SolveOptions,
+        observer: &mut dyn FnMut(&SolveRound) -> ControlFlow<()>,
+    ) -> Result<Feasibility, SolveError> {
+        let task = self.task;
+        if task.is_empty() {
+            return Ok(Feasibility::Feasible);
+        }
+        loop {
+            let (game, bound, new) = self.game_round()?;
+            if bound < FEASIBLE {
+                return Ok(Feasibility::Infeasible { prices: game.prices });
+            }
+            // Without a new column the game is solved: its value is as good as 0.
+            if game.value >= 0.0 || !new && game.value >= FEASIBLE {
+                return Ok(Feasibility::Feasible);
+            }
+            if !new || self.rounds >= options.rounds {
+                return Err(SolveError::Rounds(self.rounds));
+            }
+            let round = SolveRound { round: self.rounds, lower: None, upper: None, gap: None };
+            if observer(&round).is_break() {
+                return Err(SolveError::Stopped);
+            }
+        }
+    }
+
+    /// Closes the gap between the best mixture and the dual function.
+    fn optimise(
+        &mut self,
+        options: &SolveOptions,
+        observer: &mut dyn FnMut(&SolveRound) -> ControlFlow<()>,
+    ) -> Result<Optimum, SolveError> {
+        let task = self.task;
+        let mut upper = f64::INFINITY;
+        let relaxed: Vec<f64> =
+            task.bounds().iter().zip(task.scales()).map(|(c, r)| c + 2.0 * FEASIBLE * r).collect();
+        loop {
+            let best = best_mixture(&self.values, task.bounds())
+                .or_else(|| best_mixture(&self.values, &relaxed))
+                .ok_or(SolveError::Rounds(self.rounds))?;
+            let multipliers = Multipliers::new(best.multipliers.clone())?;
+            let weights = lagrangian_weights(task, &multipliers);
+            let (bound, new) = if weights.iter().all(|w| *w == 0.0) {
+                (0.0, false) // no objective, and no requirement has a price
+            } else {
+                let (maximiser, new) = self.generate(&weights)?;
+                (maximiser.upper_bound(task) - constant(task, &multipliers), new)
+            };
+            upper = upper.min(bound);
+            let error = |errors: &Vec<f64>| errors.iter().zip(&weights).map(|(e, w)| e * w).sum::<f64>();
+            let error: f64 = best.weights.iter().zip(&self.errors).map(|(p, e)| p * error(e)).sum();
+            let lower = best.value - error;
+            let scale = lower.abs().max(upper.abs()).max(1e-3 * task.objective_scale());
+            let gap = ((upper - lower) / scale).max(0.0);
+            let round =
+                SolveRound { round: self.rounds, lower: Some(lower), upper: Some(upper), gap: Some(gap) };
+            let stop = observer(&round).is_break();
+            if stop || !new || gap <= options.gap || self.rounds >= options.rounds {
+                let (mixture, values) = self.mix(&best.weights)?;
+                return Ok(Optimum {
+                    objective: best.value,
+                    lower,
+                    upper: upper.max(lower),
+                    gap,
+                    values,
+                    multipliers,
+                    degenerate: best.degenerate,
+                    mixture,
+                    rounds: self.rounds,
+                });
+            }
+        }
+    }
+
+    /// The policies with positive weight, and the values of their mixture.
+    fn mix(&self, weights: &[f64]) -> Result<(Vec<Component>, Values), SolveError> {
+        let mut total = vec![0.0; self.task.len() + 1];
+        let mut mixture = Vec::new();
+        for (j, &weight) in weights.iter().enumerate().filter(|(_, w)| **w > 1e-12) {
+            total.iter_mut().zip(&self.values[j]).for_each(|(t, v)| *t += weight * v);
+            let values = Values::new(self.values[j].clone())?;
+            mixture.push(Component { weight, values, rule: self.rules[j].clone() });
+        }
+        Ok((mixture, Values::new(total)?))
+    }
+}

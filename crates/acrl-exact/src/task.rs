@@ -1,0 +1,157 @@
+//! A finite model together with what is required of it.
+
+use acrl::{Error, FiniteCmdp, Specification, Values};
+
+use crate::chain::Chain;
+use crate::{Singular, Structure};
+
+/// A finite model and a specification, with the rewards in the form r₀ … r_m of the paper.
+#[derive(Debug, Clone)]
+pub struct FiniteTask<'a> {
+    model: &'a FiniteCmdp,
+    specification: Specification,
+    structure: Structure,
+    /// r₀ … r_m of each choice.
+    rewards: Vec<f64>,
+    bounds: Vec<f64>,
+    /// R₀ … R_m: how far each reward ranges; 1 for a constant one.
+    ranges: Vec<f64>,
+}
+
+impl<'a> FiniteTask<'a> {
+    /// Fails if the specification names a reward that the model does not have.
+    pub fn new(model: &'a FiniteCmdp, specification: &Specification) -> Result<Self, Error> {
+        Self::with_structure(model, specification, Structure::new(model))
+    }
+
+    fn with_structure(
+        model: &'a FiniteCmdp,
+        specification: &Specification,
+        structure: Structure,
+    ) -> Result<Self, Error> {
+        let scoring = specification.bind(model.reward_names())?;
+        let terms: Vec<Option<(usize, f64)>> = scoring.terms().collect();
+        let mut rewards = Vec::with_capacity(model.choice_count() * terms.len());
+        for choice in 0..model.choice_count() {
+            let named = model.choice(choice).rewards;
+            rewards.extend(terms.iter().map(|term| term.map_or(0.0, |(i, sign)| sign * named[i])));
+        }
+        let range = |term: &Option<(usize, f64)>| match term {
+            Some((i, _)) => {
+                let (low, high) = model.reward_range(*i);
+                if high > low { high - low } else { 1.0 }
+            }
+            None => 1.0,
+        };
+        let ranges = terms.iter().map(range).collect();
+        let bounds = specification.bounds();
+        Ok(Self { model, specification: specification.clone(), structure, rewards, bounds, ranges })
+    }
+
+    /// The same model with another specification.
+    pub fn with(&self, specification: &Specification) -> Result<Self, Error> {
+        Self::with_structure(self.model, specification, self.structure.clone())
+    }
+
+    /// The model.
+    pub fn model(&self) -> &'a FiniteCmdp {
+        self.model
+    }
+
+    /// What is required.
+    pub fn specification(&self) -> &Specification {
+        &self.specification
+    }
+
+    /// How the model hangs together.
+    pub fn structure(&self) -> &Structure {
+        &self.structure
+    }
+
+    /// Whether there is an objective (else r₀ = 0).
+    pub fn has_objective(&self) -> bool {
+        self.specification.objective().is_some()
+    }
+
+    /// m, the number of requirements.
+    pub fn len(&self) -> usize {
+        self.bounds.len()
+    }
+
+    /// Whether nothing is required.
+    pub fn is_empty(&self) -> bool {
+        self.bounds.is_empty()
+    }
+
+    /// c₁ … c_m.
+    pub fn bounds(&self) -> &[f64] {
+        &self.bounds
+    }
+
+    /// R₁ … R_m: the ranges of the requirements' rewards.
+    pub fn scales(&self) -> &[f64] {
+        &self.ranges[1..]
+    }
+
+    /// R₀, the range of the objective; 1 without one.
+    pub fn objective_scale(&self) -> f64 {
+        self.ranges[0]
+    }
+
+    /// R₀ … R_m.
+    pub(crate) fn ranges(&self) -> &[f64] {
+        &self.ranges
+    }
+
+    /// r₀ … r_m of a choice.
+    #[inline]
+    pub fn rewards(&self, choice: usize) -> &[f64] {
+        let n = self.bounds.len() + 1;
+        &self.rewards[choice * n..(choice + 1) * n]
+    }
+
+    /// Σ w_i r_i of a choice.
+    #[inline]
+    pub(crate) fn weighted_reward(&self, choice: usize, weights: &[f64]) -> f64 {
+        self.rewards(choice).iter().zip(weights).map(|(r, w)| r * w).sum()
+    }
+
+    /// Every distinct vector r₁ … r_m that can occur.
+    pub fn reward_vectors(&self) -> Vec<Vec<f64>> {
+        let mut vectors: Vec<Vec<f64>> =
+            (0..self.model.choice_count()).map(|c| self.rewards(c)[1..].to_vec()).collect();
+        vectors.sort_by(|a, b| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal));
+        vectors.dedup();
+        vectors
+    }
+
+    /// V₀ … V_m of the rule that takes action number `rule[s]` in state s, from the initial
+    /// distribution.
+    pub fn values(&self, rule: &[usize]) -> Result<Values, Singular> {
+        let chain = Chain::of_rule(self.model, rule)?;
+        self.average(&chain, |i, s| self.rewards(self.model.choices(s).start + rule[s])[i])
+    }
+
+    /// V₀ … V_m of the randomised stationary policy that takes choice number c with probability
+    /// `weights[c]`, from the initial distribution.
+    pub fn values_of_randomised(&self, weights: &[f64]) -> Result<Values, Singular> {
+        let chain = Chain::of_weights(self.model, weights)?;
+        self.average(&chain, |i, s| self.model.choices(s).map(|c| weights[c] * self.rewards(c)[i]).sum())
+    }
+
+    /// The long-run share of time that a rule spends on each choice.
+    pub fn occupancy(&self, rule: &[usize]) -> Result<Vec<f64>, Singular> {
+        let frequencies = Chain::of_rule(self.model, rule)?.frequencies(self.model.initial());
+        let mut occupancy = vec![0.0; self.model.choice_count()];
+        for (s, frequency) in frequencies.into_iter().enumerate() {
+            occupancy[self.model.choices(s).start + rule[s]] = frequency;
+        }
+        Ok(occupancy)
+    }
+
+    fn average(&self, chain: &Chain, reward: impl Fn(usize, usize) -> f64) -> Result<Values, Singular> {
+        let frequencies = chain.frequencies(self.model.initial());
+        let value = |i| frequencies.iter().enumerate().map(|(s, f)| f * reward(i, s)).sum();
+        Values::new((0..=self.len()).map(value).collect()).map_err(|_| Singular)
+    }
+}
