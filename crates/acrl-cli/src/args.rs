@@ -46,11 +46,11 @@ pub(crate) struct Global {
     pub(crate) json: bool,
 
     /// Seed of all randomness [default: the problem's, else 0]
-    #[arg(long, global = true, value_name = "N")]
+    #[arg(long, global = true, value_name = "N", allow_negative_numbers = true)]
     pub(crate) seed: Option<u64>,
 
     /// Number of threads; results do not depend on it [default: all cores]
-    #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=4096))]
+    #[arg(long, global = true, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..=4096))]
     pub(crate) threads: Option<u64>,
 
     /// No progress bar and no hints on standard error
@@ -164,7 +164,7 @@ pub(crate) struct SolveArgs {
     pub(crate) source: Source,
 
     /// Stop at this relative gap between the certified bounds
-    #[arg(long, value_name = "G", default_value_t = 1e-6, value_parser = positive)]
+    #[arg(long, value_name = "G", allow_negative_numbers = true, default_value_t = 1e-6, value_parser = positive)]
     pub(crate) gap: f64,
 }
 
@@ -172,24 +172,24 @@ pub(crate) struct SolveArgs {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Execution {
     /// Steps of each run [default: the problem's, else 200000]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) steps: Option<u64>,
 
     /// Number of runs [default: the problem's, else 1]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub(crate) runs: Option<u64>,
 
     /// Step size of the dual update, in units of the rewards' ranges [default: the problem's, else 0.5]
-    #[arg(long, value_name = "X", value_parser = positive)]
+    #[arg(long, value_name = "X", allow_negative_numbers = true, value_parser = positive)]
     pub(crate) step_size: Option<f64>,
 
     /// Steps between two dual updates, or 'auto' to find out [default: the problem's, else auto]
-    #[arg(long, value_name = "N|auto", value_parser = epoch)]
+    #[arg(long, value_name = "N|auto", allow_negative_numbers = true, value_parser = epoch)]
     pub(crate) epoch: Option<EpochArg>,
 
     /// Certified shortfall that still counts as met, as a share of each reward's range
     /// [default: the problem's, else 0.005]
-    #[arg(long, value_name = "T", value_parser = positive)]
+    #[arg(long, value_name = "T", allow_negative_numbers = true, value_parser = positive)]
     pub(crate) tolerance: Option<f64>,
 }
 
@@ -222,6 +222,10 @@ pub(crate) struct CompareArgs {
     pub(crate) source: Source,
     #[command(flatten)]
     pub(crate) execution: Execution,
+
+    /// Environment steps on which each learning method may train [default: the problem's, else 1000000]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) budget: Option<u64>,
 }
 
 /// `acrl check`.
@@ -233,7 +237,7 @@ pub(crate) struct CheckArgs {
     pub(crate) execution: Execution,
 
     /// Wanted near-optimality, as a share of the objective's range: prints the step size for it
-    #[arg(long, value_name = "X", default_value_t = 0.01, value_parser = positive)]
+    #[arg(long, value_name = "X", allow_negative_numbers = true, default_value_t = 0.01, value_parser = positive)]
     pub(crate) loss: f64,
 }
 

@@ -66,10 +66,8 @@ impl Loaded {
         let problem = Problem::parse(text).with_context(|| path.display().to_string())?;
         let model = match problem.source {
             acrl_envs::Source::Model(model) => model,
-            acrl_envs::Source::File(file) => {
-                read_model(&path.parent().unwrap_or(Path::new("")).join(file))
-                    .with_context(|| path.display().to_string())?
-            }
+            acrl_envs::Source::File(file) => read_model(&path.parent().unwrap_or(Path::new("")).join(file))
+                .with_context(|| path.display().to_string())?,
         };
         Ok(Self { model, specification: problem.specification, run: problem.run, train: problem.train })
     }
@@ -100,7 +98,11 @@ impl Loaded {
     }
 
     /// The same with another epoch.
-    pub(crate) fn dynamics_with(&self, task: &FiniteTask<'_>, epoch: EpochLength) -> anyhow::Result<DualDynamics> {
+    pub(crate) fn dynamics_with(
+        &self,
+        task: &FiniteTask<'_>,
+        epoch: EpochLength,
+    ) -> anyhow::Result<DualDynamics> {
         let requirements = self.specification.requirements().to_vec();
         let dynamics = DualDynamics::new(requirements, self.run.step_size, epoch)?;
         Ok(dynamics.with_scales(task.objective_scale(), task.scales())?)

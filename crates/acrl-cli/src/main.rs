@@ -45,7 +45,7 @@ fn main() -> ExitCode {
     let result = match &cli.command {
         Command::Solve(args) => commands::solve::solve(args, &mut output),
         Command::Run(args) => commands::run::run(args, &cli.global, &mut output),
-        Command::Compare(_) => Ok(Verdict::Bad),
+        Command::Compare(args) => commands::compare::compare(args, &cli.global, &mut output),
         Command::Check(args) => commands::check::check(args, &cli.global, &mut output),
         Command::Problems => commands::problems::problems(&mut output),
         Command::Init(args) => commands::init::init(args, &mut output),

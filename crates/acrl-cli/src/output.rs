@@ -149,11 +149,8 @@ impl std::fmt::Display for Table {
             for (j, (cell, style)) in row.iter().enumerate() {
                 let padding = " ".repeat(widths[j] - cell.chars().count());
                 let cell = styled(*style, cell);
-                let _ = if j == 0 {
-                    write!(line, "{cell}{padding}")
-                } else {
-                    write!(line, "  {padding}{cell}")
-                };
+                let _ =
+                    if j == 0 { write!(line, "{cell}{padding}") } else { write!(line, "  {padding}{cell}") };
             }
             writeln!(f, "{}", line.trim_end())?;
         }

@@ -23,12 +23,12 @@
 //! | `[run]` `steps` | 200000 | steps of a run | 1 to 10¹⁵ |
 //! | `[run]` `runs` | 1 | independent runs | 1 to 10⁶ |
 //! | `[run]` `step_size` | 0.5 | η of the dual update | above 0 |
-//! | `[run]` `epoch` | 10 | T₀, the steps between two dual updates | 1 to 10⁹, or `auto` |
+//! | `[run]` `epoch` | `auto` | T₀, the steps between two dual updates | 1 to 10⁹, or `auto` |
 //! | `[run]` `epoch_start` | 10 | where `epoch = "auto"` starts | 1 to 10⁹ |
 //! | `[run]` `tolerance` | 0.005 | shortfall that counts as met, as a share of the reward's range | above 0, to 1 |
 //! | `[run]` `seed` | 0 | seed of the randomness | 0 to 2⁶⁴ − 1 |
-//! | `[train]` `steps` | 200000 | steps of a tabular learner | 1 to 10¹⁵ |
-//! | `[train]` `resolution` | 8 | how finely it divides the weights | 1 to 1000 |
+//! | `[train]` `steps` | 1000000 | steps of a tabular learner | 1 to 10¹⁵ |
+//! | `[train]` `points` | 300 | most points of its grid of weights | 1 to 1,000,000 |
 //!
 //! There is either `[environment]` or `[model]`. Without `[objective]` there is none; but an environment
 //! with neither `[objective]` nor `[[requirement]]` brings its own.
@@ -49,7 +49,7 @@ use crate::queue::Queue;
 const STEPS: RangeInclusive<u64> = 1..=1_000_000_000_000_000;
 const RUNS: RangeInclusive<u64> = 1..=1_000_000;
 const EPOCH: RangeInclusive<u64> = 1..=1_000_000_000;
-const RESOLUTION: RangeInclusive<u64> = 1..=1000;
+const POINTS: RangeInclusive<u64> = 1..=1_000_000;
 
 /// A problem file that has been read and checked.
 #[derive(Debug, Clone, PartialEq)]
@@ -101,7 +101,7 @@ impl Default for RunSettings {
             steps: 200_000,
             runs: 1,
             step_size: 0.5,
-            epoch: EpochSetting::Fixed(10),
+            epoch: EpochSetting::Auto,
             epoch_start: 10,
             tolerance: 0.005,
             seed: 0,
@@ -151,13 +151,13 @@ fn epoch_expected() -> String {
 pub struct TrainSettings {
     /// Steps of training.
     pub steps: u64,
-    /// How finely a tabular learner divides the weights.
-    pub resolution: usize,
+    /// Most points of a tabular learner's grid of weights.
+    pub points: usize,
 }
 
 impl Default for TrainSettings {
     fn default() -> Self {
-        Self { steps: 200_000, resolution: 8 }
+        Self { steps: 1_000_000, points: 300 }
     }
 }
 
@@ -343,12 +343,12 @@ fn train(root: &Table<'_>) -> Result<TrainSettings, ProblemError> {
     let mut train = TrainSettings::default();
     let Some(value) = root.get("train") else { return Ok(train) };
     let table = value.table("[train]")?;
-    table.only(&["steps", "resolution"])?;
+    table.only(&["steps", "points"])?;
     if let Some(value) = table.get("steps") {
         train.steps = value.whole(&STEPS)?;
     }
-    if let Some(value) = table.get("resolution") {
-        train.resolution = value.whole(&RESOLUTION)? as usize;
+    if let Some(value) = table.get("points") {
+        train.points = value.whole(&POINTS)? as usize;
     }
     Ok(train)
 }

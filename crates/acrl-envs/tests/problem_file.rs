@@ -187,7 +187,7 @@ fn faults_of_what_to_achieve_and_how_are_said_in_one_sentence() {
             "line 4: 'epoch' in [run] is 0, expected a whole number from 1 to 1000000000, or auto",
         ),
         ("[run]\nepoch = 'long'", "line 4: 'epoch' in [run] is \"long\", expected"),
-        ("[run]\nepoch_start = 5", "line 4: 'epoch_start' in [run] is for epoch = \"auto\" only"),
+        ("[run]\nepoch = 4\nepoch_start = 5", "line 5: 'epoch_start' in [run] is for epoch = \"auto\" only"),
         ("[run]\nstep_size = 0", "line 4: 'step_size' in [run] is 0, expected a finite number above 0"),
         ("[run]\nstep_size = inf", "line 4: 'step_size' in [run] is inf, expected a finite number above 0"),
         (
@@ -196,10 +196,10 @@ fn faults_of_what_to_achieve_and_how_are_said_in_one_sentence() {
         ),
         ("[[run]]\n", "line 3: 'run' in the problem file is a list of 1, expected a table: [run]"),
         (
-            "[train]\nresolution = 0",
-            "line 4: 'resolution' in [train] is 0, expected a whole number from 1 to 1000",
+            "[train]\npoints = 0",
+            "line 4: 'points' in [train] is 0, expected a whole number from 1 to 1000000",
         ),
-        ("[train]\nepochs = 1", "line 4: unknown key 'epochs' in [train]: expected one of steps, resolution"),
+        ("[train]\nepochs = 1", "line 4: unknown key 'epochs' in [train]: expected one of steps, points"),
         ("[objective]\ndirection = 'maximize'", "line 3: 'reward' is missing in [objective]"),
         (
             "[objective]\nreward = 'r9'",

@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 
 use acrl::Multipliers;
-use acrl::guarantees::{drift_holds, multiplier_bound, optimality_loss, squared_bound};
+use acrl::guarantees::{drift_holds, drift_radius, multiplier_bound, optimality_loss, squared_bound};
 
 use crate::chain::Chain;
 use crate::solve::SolveError;
@@ -52,8 +52,10 @@ pub struct Drift {
     pub visited: usize,
     /// At how many of them the drift points back to λ* strongly enough.
     pub holds: usize,
-    /// The largest distance from λ* at which it does not: B_λ.
-    pub radius: f64,
+    /// The largest visited distance from λ* at which it does not.
+    pub fails_up_to: f64,
+    /// B_λ: from this distance on it holds everywhere; `None` if C is not positive.
+    pub radius: Option<f64>,
     /// The largest distance from λ* visited.
     pub farthest: f64,
 }
@@ -83,7 +85,9 @@ impl Assumptions {
         });
 
         let mut visits = Visits::new(task, visited, Self::RULES)?;
-        let drift = visits.drift(task, optimum, constant / 2.0, step_size, b2);
+        let mut drift = visits.drift(task, optimum, constant / 2.0, step_size, b2);
+        let optimal_sum: f64 = scaled_multipliers(task, &optimum.multipliers).iter().sum();
+        drift.radius = bound.map(|bound| drift_radius(optimal_sum, bound));
         let bias = visits.bias(task, Self::LONGEST);
         let enough = |b: &&EpochBias| b.epsilon <= constant;
         let suggested_epoch = bias.iter().find(enough).filter(|_| constant > 0.0).map(|b| b.epoch);
@@ -123,12 +127,7 @@ impl Visits {
         let mut previous = None;
         for multipliers in visited {
             let rule = policy.rule(multipliers)?.to_vec();
-            let scaled: Vec<f64> = multipliers
-                .as_slice()
-                .iter()
-                .zip(task.scales())
-                .map(|(l, r)| l * r / task.objective_scale())
-                .collect();
+            let scaled = scaled_multipliers(task, multipliers);
             let known = visits.rules.iter().position(|visit| visit.rule == rule);
             let index = match known {
                 Some(index) => index,
@@ -149,9 +148,8 @@ impl Visits {
     }
 
     fn drift(&self, task: &FiniteTask<'_>, optimum: &Optimum, epsilon: f64, eta: f64, b2: f64) -> Drift {
-        let scale = |(l, r): (&f64, &f64)| l * r / task.objective_scale();
-        let optimal: Vec<f64> = optimum.multipliers.as_slice().iter().zip(task.scales()).map(scale).collect();
-        let mut drift = Drift { visited: 0, holds: 0, radius: 0.0, farthest: 0.0 };
+        let optimal = scaled_multipliers(task, &optimum.multipliers);
+        let mut drift = Drift { visited: 0, holds: 0, fails_up_to: 0.0, radius: None, farthest: 0.0 };
         for visit in &self.rules {
             let subgradient: Vec<f64> = (0..task.len())
                 .map(|i| (visit.values[i + 1] - task.bounds()[i]) / task.scales()[i])
@@ -164,7 +162,7 @@ impl Visits {
                 drift.holds += usize::from(holds);
                 drift.farthest = drift.farthest.max(distance);
                 if !holds {
-                    drift.radius = drift.radius.max(distance);
+                    drift.fails_up_to = drift.fails_up_to.max(distance);
                 }
             }
         }
@@ -219,6 +217,12 @@ impl Visits {
         }
         Ok(longest)
     }
+}
+
+/// λ_i R_i/R₀: multipliers as they are when every reward is divided by its range.
+fn scaled_multipliers(task: &FiniteTask<'_>, multipliers: &Multipliers) -> Vec<f64> {
+    let scales = multipliers.as_slice().iter().zip(task.scales());
+    scales.map(|(l, r)| l * r / task.objective_scale()).collect()
 }
 
 /// Keeps the multipliers with the smallest and the largest entry in each coordinate and in sum.

@@ -1,6 +1,6 @@
 //! The Lagrangian maximiser, exactly: multichain policy iteration for gain, then bias.
 
-use acrl::{Multipliers, Values};
+use acrl::{FiniteCmdp, Multipliers, Values};
 
 use crate::chain::Chain;
 use crate::{FiniteTask, Singular};
@@ -25,7 +25,10 @@ pub struct Maximiser {
 
 /// The maximiser of Σ w_i V_i for weights w₀ … w_m.
 ///
-/// > g = max P_a g, and over those actions g + h = max r_a + P_a h, and over those w = max P_a w − h.
+/// Policy iteration in two stages. The first solves g = max_a P_a g and, over the actions that attain
+/// it, g + h = max_a r_a + P_a h. Every policy made of the actions that attain both has this gain, and
+/// the bias h − P* h; so the second stage maximises the average of −h over those actions alone, and
+/// ends with a largest bias.
 pub fn maximise(task: &FiniteTask<'_>, weights: &[f64]) -> Result<Maximiser, Singular> {
     maximise_from(task, weights, vec![0; task.model().states()])
 }
@@ -34,26 +37,46 @@ pub fn maximise(task: &FiniteTask<'_>, weights: &[f64]) -> Result<Maximiser, Sin
 pub(crate) fn maximise_from(
     task: &FiniteTask<'_>,
     weights: &[f64],
-    mut rule: Vec<usize>,
+    rule: Vec<usize>,
 ) -> Result<Maximiser, Singular> {
-    // In exact arithmetic no rule comes twice. The limit is for near-ties that rounding turns round.
-    const LIMIT: usize = 10_000;
-    for _ in 0..LIMIT {
-        let levels = Levels::new(task, weights, &rule)?;
-        let better = levels.improve(task, weights, &rule, false);
-        if better != rule {
-            rule = better;
-            continue;
-        }
-        let better = levels.improve(task, weights, &rule, true);
-        if better != rule {
-            rule = better;
-            continue;
-        }
-        return levels.first_of_ties(task, weights, rule);
+    let model = task.model();
+    let all = vec![true; model.choice_count()];
+    let rewards: Vec<f64> = (0..model.choice_count()).map(|c| task.weighted_reward(c, weights)).collect();
+    let scale: f64 = weights.iter().zip(task.ranges()).map(|(w, r)| (w * r).abs()).sum();
+    let chain = Chain::of_rule(model, &rule)?;
+    let best = Stage { model, allowed: &all, rewards: &rewards, scale }.iterate(rule, chain)?;
+
+    let allowed = best.ties.clone();
+    let mut rewards = vec![0.0; model.choice_count()];
+    for s in 0..model.states() {
+        rewards[model.choices(s)].fill(-best.bias[s]);
     }
-    let levels = Levels::new(task, weights, &rule)?;
-    Ok(levels.maximiser(weights, rule))
+    let scale = largest(&best.bias);
+    let stage = Stage { model, allowed: &allowed, rewards: &rewards, scale };
+    let second = stage.iterate(best.rule, best.chain)?;
+
+    // The first of the actions that tie in everything.
+    let first = |s: usize| {
+        let choices = model.choices(s);
+        choices.clone().position(|c| second.ties[c]).unwrap_or(second.rule[s])
+    };
+    let rule: Vec<usize> = (0..model.states()).map(first).collect();
+    let chain = if rule == second.rule { second.chain } else { Chain::of_rule(model, &rule)? };
+    Ok(Maximiser::new(task, weights, rule, chain))
+}
+
+/// Π(λ): for each state the actions that attain both optimality equations. A policy that takes only
+/// such actions maximises the Lagrangian.
+pub fn optimal_actions(task: &FiniteTask<'_>, weights: &[f64]) -> Result<Vec<Vec<usize>>, Singular> {
+    let best = maximise(task, weights)?;
+    let model = task.model();
+    let all = vec![true; model.choice_count()];
+    let rewards: Vec<f64> = (0..model.choice_count()).map(|c| task.weighted_reward(c, weights)).collect();
+    let scale: f64 = weights.iter().zip(task.ranges()).map(|(w, r)| (w * r).abs()).sum();
+    let stage = Stage { model, allowed: &all, rewards: &rewards, scale }.iterate(best.rule, best.chain)?;
+    let optimal =
+        |s: usize| model.choices(s).enumerate().filter(|(_, c)| stage.ties[*c]).map(|(a, _)| a).collect();
+    Ok((0..model.states()).map(optimal).collect())
 }
 
 /// d(λ) = max_π 𝓛(π, λ), from the initial distribution.
@@ -75,22 +98,15 @@ pub(crate) fn constant(task: &FiniteTask<'_>, multipliers: &Multipliers) -> f64 
     multipliers.as_slice().iter().zip(task.bounds()).map(|(l, c)| l * c).sum()
 }
 
-/// Π(λ): for each state the actions that attain both optimality equations. A policy that takes only
-/// such actions maximises the Lagrangian.
-pub fn optimal_actions(task: &FiniteTask<'_>, weights: &[f64]) -> Result<Vec<Vec<usize>>, Singular> {
-    let best = maximise(task, weights)?;
-    let levels = Levels::new(task, weights, &best.rule)?;
-    let model = task.model();
-    let optimal = |s: usize| {
-        let actions = 0..model.choices(s).len();
-        actions
-            .filter(|a| levels.compare(task, weights, s, *a, true).is_none_or(|level| level == 3))
-            .collect()
-    };
-    Ok((0..model.states()).map(optimal).collect())
-}
-
 impl Maximiser {
+    fn new(task: &FiniteTask<'_>, weights: &[f64], rule: Vec<usize>, chain: Chain) -> Self {
+        let reward =
+            |(s, a): (usize, &usize)| task.weighted_reward(task.model().choices(s).start + a, weights);
+        let rewards: Vec<f64> = rule.iter().enumerate().map(reward).collect();
+        let (gain, bias) = chain.gain_and_bias(&rewards);
+        Self { rule, gain, bias, weights: weights.to_vec(), chain }
+    }
+
     /// V₀ … V_m from the initial distribution.
     pub fn values(&self, task: &FiniteTask<'_>) -> Result<Values, Singular> {
         let frequencies = self.chain.frequencies(task.model().initial());
@@ -134,122 +150,76 @@ impl Maximiser {
     }
 }
 
-/// The gain, the bias and the next term of a rule, and how they compare for other actions.
-struct Levels {
-    chain: Chain,
-    gain: Vec<f64>,
-    bias: Vec<f64>,
-    /// w with P* w = 0 and h + w = P w: the term after the bias.
-    next: Vec<f64>,
-    tolerance: [f64; 3],
+/// Policy iteration for gain and then h, over some of the choices.
+struct Stage<'a> {
+    model: &'a FiniteCmdp,
+    /// Which choices may be taken.
+    allowed: &'a [bool],
+    /// The reward of each choice.
+    rewards: &'a [f64],
+    /// The size of the rewards, for what counts as a tie.
+    scale: f64,
 }
 
-impl Levels {
-    fn new(task: &FiniteTask<'_>, weights: &[f64], rule: &[usize]) -> Result<Self, Singular> {
-        let model = task.model();
-        let chain = Chain::of_rule(model, rule)?;
-        let reward = |(s, a): (usize, &usize)| task.weighted_reward(model.choices(s).start + a, weights);
-        let rewards: Vec<f64> = rule.iter().enumerate().map(reward).collect();
-        let (gain, bias) = chain.gain_and_bias(&rewards);
-        let negated: Vec<f64> = bias.iter().map(|h| -h).collect();
-        let (_, next) = chain.gain_and_bias(&negated);
-        let largest = |x: &[f64]| x.iter().fold(0.0, |m: f64, x| m.max(x.abs()));
-        let scale: f64 = weights.iter().zip(task.ranges()).map(|(w, r)| (w * r).abs()).sum();
-        let tolerance =
-            [TIE * scale, TIE * (scale + largest(&bias)), TIE * (scale + largest(&bias) + largest(&next))];
-        if !tolerance.iter().all(|t| t.is_finite()) {
-            return Err(Singular);
-        }
-        Ok(Self { chain, gain, bias, next, tolerance })
-    }
+/// Where policy iteration ended.
+struct Converged {
+    rule: Vec<usize>,
+    chain: Chain,
+    bias: Vec<f64>,
+    /// The choices that attain both optimality equations.
+    ties: Vec<bool>,
+}
 
-    /// The three differences between an action and the rule, most important first.
-    fn differences(&self, task: &FiniteTask<'_>, weights: &[f64], s: usize, action: usize) -> [f64; 3] {
-        let model = task.model();
-        let c = model.choices(s).start + action;
-        [
-            model.expectation(c, &self.gain) - self.gain[s],
-            task.weighted_reward(c, weights) + model.expectation(c, &self.bias) - self.bias[s] - self.gain[s],
-            model.expectation(c, &self.next) - self.bias[s] - self.next[s],
-        ]
-    }
+impl Stage<'_> {
+    /// In exact arithmetic no rule comes twice; this is for near-ties that rounding turns round.
+    const LIMIT: usize = 2_000;
 
-    /// The first level (1, 2, 3) at which an action differs from the rule, if it does; with
-    /// `signed` only differences for the worse count.
-    fn compare(
-        &self,
-        task: &FiniteTask<'_>,
-        weights: &[f64],
-        s: usize,
-        action: usize,
-        signed: bool,
-    ) -> Option<usize> {
-        let d = self.differences(task, weights, s, action);
-        let differs =
-            |i: &usize| if signed { d[*i] < -self.tolerance[*i] } else { d[*i].abs() > self.tolerance[*i] };
-        (0..3).find(differs).map(|i| i + 1)
-    }
-
-    /// The rule with every state's action improved: in gain, then in bias; or, with `next`, in the
-    /// term after that among actions that tie in both.
-    fn improve(&self, task: &FiniteTask<'_>, weights: &[f64], rule: &[usize], next: bool) -> Vec<usize> {
-        let model = task.model();
-        let mut better = rule.to_vec();
-        for s in 0..model.states() {
-            // The rule's own differences are zero: they solve the equations.
-            let mut best = [0.0; 3];
-            for a in (0..model.choices(s).len()).filter(|&a| a != rule[s]) {
-                let d = self.differences(task, weights, s, a);
-                let beats = |i: usize| d[i] > best[i] + self.tolerance[i];
-                let ties = |i: usize| d[i] >= best[i] - self.tolerance[i];
-                let wins =
-                    if next { ties(0) && ties(1) && beats(2) } else { beats(0) || ties(0) && beats(1) };
-                if wins {
-                    (best, better[s]) = (d, a);
+    fn iterate(&self, mut rule: Vec<usize>, mut chain: Chain) -> Result<Converged, Singular> {
+        let model = self.model;
+        for iteration in 0.. {
+            let own = |s: usize| self.rewards[model.choices(s).start + rule[s]];
+            let rewards: Vec<f64> = (0..model.states()).map(own).collect();
+            let (gain, bias) = chain.gain_and_bias(&rewards);
+            let tolerance = [TIE * self.scale, TIE * (self.scale + largest(&bias))];
+            if !tolerance[1].is_finite() {
+                break;
+            }
+            let mut better = rule.clone();
+            let mut ties = vec![false; model.choice_count()];
+            for s in 0..model.states() {
+                // The rule's own differences are zero: gain and bias solve its equations.
+                let mut best = [0.0; 2];
+                for (a, c) in model.choices(s).enumerate().filter(|(_, c)| self.allowed[*c]) {
+                    let d = [
+                        model.expectation(c, &gain) - gain[s],
+                        self.rewards[c] + model.expectation(c, &bias) - bias[s] - gain[s],
+                    ];
+                    let beats = |i: usize| d[i] > best[i] + tolerance[i];
+                    let ties_with = |i: usize| d[i] >= best[i] - tolerance[i];
+                    ties[c] = d.iter().zip(&tolerance).all(|(d, t)| d.abs() <= *t) || a == rule[s];
+                    if a != rule[s] && (beats(0) || ties_with(0) && beats(1)) {
+                        (best, better[s]) = (d, a);
+                    }
                 }
             }
-        }
-        better
-    }
-
-    /// The first action in every state among those that tie in all three levels, provided that this
-    /// is as good.
-    fn first_of_ties(
-        self,
-        task: &FiniteTask<'_>,
-        weights: &[f64],
-        rule: Vec<usize>,
-    ) -> Result<Maximiser, Singular> {
-        let first = |s: usize| {
-            let earlier = 0..rule[s];
-            earlier
-                .into_iter()
-                .find(|&a| self.compare(task, weights, s, a, false).is_none())
-                .unwrap_or(rule[s])
-        };
-        let canonical: Vec<usize> = (0..rule.len()).map(first).collect();
-        if canonical != rule {
-            let levels = Self::new(task, weights, &canonical)?;
-            let close = |i: usize, a: &[f64], b: &[f64]| {
-                a.iter().zip(b).all(|(a, b)| *a >= b - 10.0 * self.tolerance[i])
-            };
-            if close(0, &levels.gain, &self.gain) && close(1, &levels.bias, &self.bias) {
-                return Ok(levels.maximiser(weights, canonical));
+            if better == rule || iteration == Self::LIMIT {
+                return Ok(Converged { rule, chain, bias, ties });
             }
+            chain = Chain::of_rule(model, &better)?;
+            rule = better;
         }
-        Ok(self.maximiser(weights, rule))
+        Err(Singular)
     }
+}
 
-    fn maximiser(self, weights: &[f64], rule: Vec<usize>) -> Maximiser {
-        let (gain, bias, chain) = (self.gain, self.bias, self.chain);
-        Maximiser { rule, gain, bias, weights: weights.to_vec(), chain }
-    }
+fn largest(x: &[f64]) -> f64 {
+    x.iter().fold(0.0, |m: f64, x| m.max(x.abs()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use acrl::{FiniteCmdp, Objective, Requirement, Specification};
+    use acrl::{Objective, Requirement, Specification};
 
     /// Example 1, written out here so that the room stands by itself.
     fn monitoring() -> FiniteCmdp {

@@ -76,10 +76,10 @@ impl Policy<usize, usize> for ExactPolicy<'_> {
     /// [`failure`](Self::failure) tells.
     #[inline]
     fn act(&mut self, state: &usize, multipliers: &Multipliers, _: &mut Rng) -> usize {
-        if multipliers.as_slice() != self.multipliers || self.cones.is_empty() {
-            if let Err(failure) = self.select(multipliers) {
-                self.failed = Some(failure);
-            }
+        if (multipliers.as_slice() != self.multipliers || self.cones.is_empty())
+            && let Err(failure) = self.select(multipliers)
+        {
+            self.failed = Some(failure);
         }
         self.cones.first().map_or(0, |cone| cone.rule[*state])
     }

@@ -6,7 +6,7 @@
 
 use std::ops::ControlFlow;
 
-use acrl::mixture::{best_mixture, game_value};
+use acrl::mixture::{Mixture, best_mixture, game_value};
 use acrl::{Error, Multipliers, Values};
 
 use crate::maximise::{constant, lagrangian_weights, maximise_from};
@@ -22,6 +22,13 @@ pub struct SolveOptions {
     pub gap: f64,
     /// Stop after this many rounds; default 10,000.
     pub rounds: usize,
+}
+
+impl Optimum {
+    /// Whether no other multipliers are optimal, up to rounding.
+    pub fn multipliers_are_unique(&self) -> bool {
+        self.multiplier_ranges.iter().all(|(low, high)| high - low <= 1e-6 * (1.0 + low.abs()))
+    }
 }
 
 impl Default for SolveOptions {
@@ -67,8 +74,9 @@ pub struct Optimum {
     pub values: Values,
     /// λ*: what one unit of each bound costs in the objective.
     pub multipliers: Multipliers,
-    /// Whether other multipliers may be optimal too.
-    pub degenerate: bool,
+    /// The least and the largest optimal value of each multiplier (infinite where the requirement
+    /// cannot be tightened at all); they agree where λ* is unique.
+    pub multiplier_ranges: Vec<(f64, f64)>,
     /// The deterministic Lagrangian maximisers that are mixed.
     pub mixture: Vec<Component>,
     /// The number of policies generated.
@@ -308,6 +316,11 @@ impl<'t, 'm> Columns<'t, 'm> {
             let stop = observer(&round).is_break();
             if stop || !new || gap <= options.gap || self.rounds >= options.rounds {
                 let (mixture, values) = self.mix(&best.weights)?;
+                let multiplier_ranges = if best.degenerate && task.has_objective() {
+                    self.multiplier_ranges(&best, upper, options)?
+                } else {
+                    best.multipliers.iter().map(|&l| (l, l)).collect()
+                };
                 return Ok(Optimum {
                     objective: best.value,
                     lower,
@@ -315,12 +328,48 @@ impl<'t, 'm> Columns<'t, 'm> {
                     gap,
                     values,
                     multipliers,
-                    degenerate: best.degenerate,
+                    multiplier_ranges,
                     mixture,
                     rounds: self.rounds,
                 });
             }
         }
+    }
+
+    /// How far each multiplier can be moved without losing optimality: the slopes of the optimum in
+    /// its bound to either side.
+    fn multiplier_ranges(
+        &mut self,
+        best: &Mixture,
+        upper: f64,
+        options: &SolveOptions,
+    ) -> Result<Vec<(f64, f64)>, SolveError> {
+        let task = self.task;
+        let tolerance = options.gap * upper.abs().max(1e-3 * task.objective_scale());
+        let mut ranges = Vec::with_capacity(task.len());
+        for i in 0..task.len() {
+            let mut ends = [best.multipliers[i]; 2];
+            for (end, sign) in ends.iter_mut().zip([-1.0, 1.0]) {
+                let mut bounds = task.bounds().to_vec();
+                bounds[i] += sign * 1e-6 * task.scales()[i];
+                // New columns can only pull the end in; each round adds one or ends.
+                loop {
+                    let Some(moved) = best_mixture(&self.values, &bounds) else {
+                        *end = f64::INFINITY;
+                        break;
+                    };
+                    let multipliers = Multipliers::new(moved.multipliers)?;
+                    let (maximiser, new) = self.generate(&lagrangian_weights(task, &multipliers))?;
+                    let bound = maximiser.upper_bound(task) - constant(task, &multipliers);
+                    if bound <= upper + tolerance || !new {
+                        *end = multipliers.as_slice()[i];
+                        break;
+                    }
+                }
+            }
+            ranges.push((ends[0].min(best.multipliers[i]), ends[1].max(best.multipliers[i])));
+        }
+        Ok(ranges)
     }
 
     /// The policies with positive weight, and the values of their mixture.
@@ -333,5 +382,124 @@ impl<'t, 'm> Columns<'t, 'm> {
             mixture.push(Component { weight, values, rule: self.rules[j].clone() });
         }
         Ok((mixture, Values::new(total)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use acrl::{FiniteCmdp, Objective, Requirement, Rng, Specification};
+    use proptest::prelude::*;
+
+    /// A random model of up to 5 states with ragged actions and sparse, sometimes deterministic
+    /// transitions: communicating, with transient states, or multichain, as it comes.
+    fn model(seed: u64) -> FiniteCmdp {
+        let mut rng = Rng::new(seed);
+        let states = 2 + rng.index(4);
+        let mut b = FiniteCmdp::builder(["r0", "r1", "r2"]);
+        (0..states).for_each(|s| _ = b.state(s.to_string()));
+        for s in 0..states {
+            for a in 0..1 + rng.index(3) {
+                let (t, u, p) = (rng.index(states), rng.index(states), rng.uniform());
+                let to = if t == u || p < 0.3 { vec![(t, 1.0)] } else { vec![(t, p), (u, 1.0 - p)] };
+                let rewards = [rng.uniform(), rng.uniform(), (rng.index(3) as f64) / 2.0];
+                b.choice(s, a.to_string(), &to, &rewards);
+            }
+        }
+        b.build().unwrap()
+    }
+
+    /// The values of every deterministic rule.
+    fn all_values(task: &FiniteTask<'_>) -> Vec<Vec<f64>> {
+        let model = task.model();
+        let counts: Vec<usize> = (0..model.states()).map(|s| model.choices(s).len()).collect();
+        let total: usize = counts.iter().product();
+        (0..total)
+            .map(|mut code| {
+                let digit = |n: &usize| {
+                    let digit = code % n;
+                    code /= n;
+                    digit
+                };
+                let rule: Vec<usize> = counts.iter().map(digit).collect();
+                task.values(&rule).unwrap().as_slice().to_vec()
+            })
+            .collect()
+    }
+
+    fn quiet(task: &FiniteTask<'_>) -> Answer {
+        solve(task, &SolveOptions::default(), &mut |_| ControlFlow::Continue(())).unwrap()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(400))]
+
+        /// The set of attainable values is the hull of those of deterministic rules: so enumeration
+        /// knows the answer, feasible or not, in both directions.
+        #[test]
+        fn column_generation_agrees_with_enumeration(
+            seed: u64, c1 in 0.2..0.8f64, c2 in 0.2..0.8f64, minimize: bool, at_most: bool
+        ) {
+            let model = model(seed);
+            let objective = if minimize { Objective::minimize("r0") } else { Objective::maximize("r0") };
+            let second = if at_most { Requirement::at_most("r2", c2) } else { Requirement::at_least("r2", c2) };
+            let specification = Specification::new(
+                Some(objective), vec![Requirement::at_least("r1", c1).unwrap(), second.unwrap()]
+            ).unwrap();
+            let task = FiniteTask::new(&model, &specification).unwrap();
+            let values = all_values(&task);
+            let expected = best_mixture(&values, task.bounds());
+            match quiet(&task) {
+                Answer::Optimal(optimum) => {
+                    let best = expected.expect("enumeration finds a feasible mixture too");
+                    prop_assert!((optimum.objective - best.value).abs() < 1e-6, "{} {}", optimum.objective, best.value);
+                    prop_assert!(optimum.lower <= best.value + 1e-9 && best.value <= optimum.upper + 1e-9);
+                    prop_assert!(optimum.values.meets(task.bounds(), 1e-8));
+                }
+                Answer::Infeasible(conflict) => {
+                    prop_assert!(expected.is_none());
+                    let requirements: Vec<Vec<f64>> = values.iter().map(|v| v[1..].to_vec()).collect();
+                    let game = game_value(&requirements, task.bounds(), task.scales()).unwrap();
+                    prop_assert!((conflict.relaxation.uniform + game.value).abs() < 1e-5);
+                    for v in &requirements {
+                        let priced: f64 = (0..2).map(|i| conflict.certificate[i] * (v[i] - task.bounds()[i])).sum();
+                        prop_assert!(priced < 0.0);
+                    }
+                    // Irreducible: without any one of the set the others can be met.
+                    let set: Vec<usize> =
+                        (0..2).filter(|i| conflict.names.contains(&specification.names()[*i])).collect();
+                    prop_assert!(!feasible(&task.with(&specification.subset(&set)).unwrap(), &SolveOptions::default()).unwrap());
+                    for i in &set {
+                        let rest: Vec<usize> = set.iter().copied().filter(|j| j != i).collect();
+                        prop_assert!(feasible(&task.with(&specification.subset(&rest)).unwrap(), &SolveOptions::default()).unwrap());
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn degenerate_prices_come_with_their_range() {
+        // One state that pays 1 and one that pays 0 and r1 = 1; c = 0 is on the edge of binding.
+        let mut b = FiniteCmdp::builder(["r0", "r1"]);
+        b.state("A");
+        b.choice(0, "earn", &[(0, 1.0)], &[1.0, 0.0]);
+        b.choice(0, "serve", &[(0, 1.0)], &[0.0, 1.0]);
+        let model = b.build().unwrap();
+        let at = |c: f64| {
+            let requirement = Requirement::at_least("r1", c).unwrap();
+            let specification =
+                Specification::new(Some(Objective::maximize("r0")), vec![requirement]).unwrap();
+            let task = FiniteTask::new(&model, &specification).unwrap();
+            match quiet(&task) {
+                Answer::Optimal(optimum) => (optimum.multiplier_ranges[0], optimum.multipliers_are_unique()),
+                Answer::Infeasible(_) => panic!("feasible"),
+            }
+        };
+        let ((low, high), unique) = at(0.0);
+        assert!(low.abs() < 1e-9 && (high - 1.0).abs() < 1e-9 && !unique, "{low} {high}");
+        let ((low, high), unique) = at(0.5);
+        assert!((low - 1.0).abs() < 1e-9 && (high - 1.0).abs() < 1e-9 && unique);
+        assert!(at(1.0).0.1.is_infinite());
     }
 }

@@ -65,7 +65,7 @@ impl AutoEpoch {
     /// Called at the end of each epoch; `Some` when T₀ changes.
     pub(crate) fn after_epoch(&mut self, step: u64, length: u64, debt: f64) -> Option<u64> {
         let window = step - self.window_start;
-        if window < (20 * length).max(1000) {
+        if window < length.saturating_mul(20).max(1000) {
             return None;
         }
         let growth = (debt - self.previous) / window as f64;
@@ -77,6 +77,6 @@ impl AutoEpoch {
             return None;
         }
         self.strikes = 0;
-        Some((2 * length).min(Self::LONGEST))
+        Some(length.saturating_mul(2).min(Self::LONGEST))
     }
 }

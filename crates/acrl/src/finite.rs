@@ -41,8 +41,9 @@ pub struct Choice<'a> {
 }
 
 impl FiniteCmdp {
-    /// How far the probabilities of a choice may add up to something else than 1. They are divided
-    /// by their sum, so that the model itself is exact.
+    /// How far the probabilities of a choice may add up to something else than 1, for each of its
+    /// targets: enough for numbers written with six digits. They are divided by their sum, so that the
+    /// model itself is exact.
     pub const SUM_TOLERANCE: f64 = 1e-6;
 
     /// Starts a model with the given rewards.
@@ -214,6 +215,8 @@ impl FiniteCmdpBuilder {
             return self;
         }
         let total: f64 = transitions.iter().map(|(_, p)| p).sum();
+        // Division would change the last bits of a sum that is 1 but for rounding.
+        let total = if (total - 1.0).abs() <= 1e-12 { 1.0 } else { total };
         for &(target, p) in transitions.iter().filter(|(_, p)| *p > 0.0) {
             self.targets.push(target);
             self.probabilities.push(p / total);
@@ -239,17 +242,16 @@ impl FiniteCmdpBuilder {
         if let Some(i) = rewards.iter().position(|r| !r.is_finite()) {
             return Some(ModelFault::Reward { reward: self.reward_names[i].clone(), value: rewards[i] });
         }
-        for (i, &(target, p)) in transitions.iter().enumerate() {
-            if !(0.0..=1.0 + FiniteCmdp::SUM_TOLERANCE).contains(&p) {
-                return Some(ModelFault::Probability { target, value: p });
-            }
-            if transitions[..i].iter().any(|(other, _)| *other == target) {
-                return Some(ModelFault::DuplicateTarget { target });
-            }
+        let wrong = |(_, p): &&(usize, f64)| !(0.0..=1.0 + FiniteCmdp::SUM_TOLERANCE).contains(p);
+        if let Some(&(target, value)) = transitions.iter().find(wrong) {
+            return Some(ModelFault::Probability { target, value });
+        }
+        if let Some(target) = repeated(transitions) {
+            return Some(ModelFault::DuplicateTarget { target });
         }
         let sum: f64 = transitions.iter().map(|(_, p)| p).sum();
         // Written so that a NaN is a fault too.
-        let sums_to_one = (sum - 1.0).abs() <= FiniteCmdp::SUM_TOLERANCE;
+        let sums_to_one = (sum - 1.0).abs() <= FiniteCmdp::SUM_TOLERANCE * transitions.len().max(1) as f64;
         (!sums_to_one).then_some(ModelFault::Sum { sum: sum + 0.0 })
     }
 
@@ -363,6 +365,16 @@ impl FiniteCmdpBuilder {
             fault: ModelFault::Target { target: self.targets[at], states },
         })
     }
+}
+
+/// A target that is listed twice.
+fn repeated(transitions: &[(usize, f64)]) -> Option<usize> {
+    if transitions.is_sorted_by(|a, b| a.0 < b.0) {
+        return None; // the usual order, without a copy
+    }
+    let mut targets: Vec<usize> = transitions.iter().map(|(t, _)| *t).collect();
+    targets.sort_unstable();
+    targets.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0])
 }
 
 /// A fault of a finite model, and where it is.
@@ -525,7 +537,8 @@ mod tests {
             change(&mut b);
             b.build().unwrap_err().to_string()
         };
-        let cases: [(fn(&mut FiniteCmdpBuilder), &str); 12] = [
+        type Case = (fn(&mut FiniteCmdpBuilder), &'static str);
+        let cases: [Case; 12] = [
             (
                 |b| _ = b.choice(0, "a", &[(1, 0.5)], &[0.0]),
                 "state 'A', action 'a': the probabilities add up to 0.5",

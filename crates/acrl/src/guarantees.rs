@@ -39,6 +39,14 @@ pub fn multiplier_bound(
     (optimum - slater_objective + optimality_loss(step_size, squared_bound, 0.0)) / slater_constant
 }
 
+/// B_λ of Assumption 2 for ε = C/2: from this distance to λ* on, the drift holds everywhere.
+///
+/// By convexity gᵀ(λ − λ*) ≥ d(λ) − P* and by (A1) d(λ) ≥ V₀(π†) + C‖λ‖₁, so (A1) implies Assumption 2
+/// with B_λ = 2 (‖λ*‖₁ + the [bound](multiplier_bound) of the Lemma).
+pub fn drift_radius(optimal_sum: f64, multiplier_bound: f64) -> f64 {
+    2.0 * (optimal_sum + multiplier_bound)
+}
+
 /// The drift of Assumption 2 at λ: (g + v)ᵀ(λ − λ*) ≥ η B²/2 for all ‖v‖ ≤ ε, where g = V(π(λ)) − c
 /// is a subgradient of the dual function. Where it holds, λ is pulled back towards λ*.
 pub fn drift_holds(

@@ -130,7 +130,8 @@ struct Bias {
 struct DriftJson {
     visited: usize,
     holds: usize,
-    radius: f64,
+    fails_up_to: f64,
+    radius: Option<f64>,
     farthest: f64,
 }
 
@@ -165,9 +166,17 @@ impl Report {
         }
     }
 
-    fn new(args: &CheckArgs, task: &FiniteTask<'_>, optimum: &Optimum, found: &Assumptions, epoch: u64) -> Self {
-        let prices = task.specification().names().into_iter().zip(optimum.multipliers.as_slice().iter().copied());
-        let step_size = 2.0 * found.loss / (task.objective_scale() * found.squared_bound.max(f64::MIN_POSITIVE));
+    fn new(
+        args: &CheckArgs,
+        task: &FiniteTask<'_>,
+        optimum: &Optimum,
+        found: &Assumptions,
+        epoch: u64,
+    ) -> Self {
+        let prices =
+            task.specification().names().into_iter().zip(optimum.multipliers.as_slice().iter().copied());
+        let step_size =
+            2.0 * found.loss / (task.objective_scale() * found.squared_bound.max(f64::MIN_POSITIVE));
         let shown = |b: &&EpochBias| EPOCHS.contains(&b.epoch);
         Self {
             objective: task.has_objective().then_some(objective_sign(task) * optimum.objective + 0.0),
@@ -176,10 +185,16 @@ impl Report {
             theory: Some(Theory {
                 squared_bound: found.squared_bound,
                 multiplier_bound: found.multiplier_bound,
-                bias: found.bias.iter().filter(shown).map(|b| Bias { epoch: b.epoch, epsilon: b.epsilon, beta: b.beta }).collect(),
+                bias: found
+                    .bias
+                    .iter()
+                    .filter(shown)
+                    .map(|b| Bias { epoch: b.epoch, epsilon: b.epsilon, beta: b.beta })
+                    .collect(),
                 drift: DriftJson {
                     visited: found.drift.visited,
                     holds: found.drift.holds,
+                    fails_up_to: found.drift.fails_up_to,
                     radius: found.drift.radius,
                     farthest: found.drift.farthest,
                 },
@@ -198,7 +213,8 @@ impl Report {
 
 impl Slater {
     fn new(task: &FiniteTask<'_>, slack: &Slack) -> Self {
-        let part = |c: &acrl_exact::Component| Part { weight: c.weight, values: named_values(task, &c.values) };
+        let part =
+            |c: &acrl_exact::Component| Part { weight: c.weight, values: named_values(task, &c.values) };
         Self { constant: slack.lower, upper: slack.upper, mixture: slack.mixture.iter().map(part).collect() }
     }
 }
@@ -211,7 +227,8 @@ fn print(report: &Report, loaded: &Loaded, task: &FiniteTask<'_>, output: &mut O
     };
     output.line(format!("{} states, {} choices, {kind}", report.states, report.choices));
     for (name, [low, high]) in report.ranges.iter() {
-        output.line(styled(FAINT, format!("  {name} ranges from {} to {}", figure(*low, 4), figure(*high, 4))));
+        output
+            .line(styled(FAINT, format!("  {name} ranges from {} to {}", figure(*low, 4), figure(*high, 4))));
     }
     output.line("");
     output.line(styled(FAINT, "Slacks, B, epsilon and beta are in units of the rewards' ranges."));
@@ -221,7 +238,10 @@ fn print(report: &Report, loaded: &Loaded, task: &FiniteTask<'_>, output: &mut O
     let Some(theory) = &report.theory else { return };
     output.line(format!("(A2) B^2 = {}", figure(theory.squared_bound, 5)));
     if let Some(bound) = theory.multiplier_bound {
-        output.line(format!("     so the sum of multipliers within reach of the optimum is at most {}", figure(bound, 5)));
+        output.line(format!(
+            "     so the sum of multipliers within reach of the optimum is at most {}",
+            figure(bound, 5)
+        ));
     }
     output.line("");
     output.line(styled(STRONG, "Assumption 1: bias of an epoch's averages, at worst"));
@@ -233,19 +253,23 @@ fn print(report: &Report, loaded: &Loaded, task: &FiniteTask<'_>, output: &mut O
     output.line("");
     output.line(styled(STRONG, "Assumption 2: drift back to the optimal multipliers"));
     let drift = &theory.drift;
+    if let Some(radius) = drift.radius {
+        output.line(format!("  holds everywhere from distance {} on, because (A1) holds", figure(radius, 3)));
+    }
     output.line(format!(
-        "  holds at {} of {} visited multipliers; beyond distance {} always (visited up to {})",
-        drift.holds,
+        "  visited: {} multipliers, at most {} from the optimal ones; it holds at {} of them",
         drift.visited,
-        figure(drift.radius, 3),
-        figure(drift.farthest, 3)
+        figure(drift.farthest, 3),
+        drift.holds
     ));
     output.line("");
     output.line(styled(STRONG, "Settings"));
     output.line(format!("  a change of behaviour takes up to {} steps", figure(theory.switch_time, 3)));
     match theory.suggested_epoch {
         Some(epoch) => output.line(format!("  epoch {epoch} is long enough for the proof (epsilon <= C)")),
-        None => output.line(format!("  no epoch up to {} is long enough for the proof", Assumptions::LONGEST)),
+        None => {
+            output.line(format!("  no epoch up to {} is long enough for the proof", Assumptions::LONGEST))
+        }
     }
     output.line(format!("  a run of {} steps ended with epoch {}", loaded.run.steps, theory.auto_epoch));
     if task.has_objective() {
@@ -270,14 +294,17 @@ fn print_slater(report: &Report, slater: &Slater, output: &mut Output) {
         return;
     }
     let verdict = if slater.constant > 1e-9 { styled(GOOD, "holds") } else { styled(BAD, "fails") };
-    output.line(format!("(A1) {verdict}: every requirement can have slack C = {}", figure(slater.constant, 5)));
+    output
+        .line(format!("(A1) {verdict}: every requirement can have slack C = {}", figure(slater.constant, 5)));
     match slater.mixture.len() {
         1 => output.line("     attained by one deterministic policy"),
-        n => output.line(format!("     attained by switching between {n} policies, with longer and longer stays:")),
+        n => output
+            .line(format!("     attained by switching between {n} policies, with longer and longer stays:")),
     }
     if slater.mixture.len() > 1 {
         for part in &slater.mixture {
-            let values: Vec<String> = part.values.iter().map(|(n, v)| format!("{n} {}", figure(*v, 4))).collect();
+            let values: Vec<String> =
+                part.values.iter().map(|(n, v)| format!("{n} {}", figure(*v, 4))).collect();
             output.line(format!("       {:>6} of the time {}", figure(part.weight, 4), values.join(", ")));
         }
     }

@@ -1,7 +1,7 @@
 //! One file per verb.
 
 pub(crate) mod check;
-//COMPARE
+pub(crate) mod compare;
 pub(crate) mod completions;
 pub(crate) mod init;
 pub(crate) mod problems;

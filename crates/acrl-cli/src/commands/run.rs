@@ -147,8 +147,9 @@ impl Log {
 
 impl Observer for Log {
     fn event(&mut self, event: &Event<'_>) -> ControlFlow<()> {
-        let written =
-            serde_json::to_writer(&mut self.file, event).map_err(Into::into).and_then(|()| self.file.write_all(b"\n"));
+        let written = serde_json::to_writer(&mut self.file, event)
+            .map_err(Into::into)
+            .and_then(|()| self.file.write_all(b"\n"));
         match written {
             Ok(()) => ControlFlow::Continue(()),
             Err(error) => {
@@ -224,7 +225,9 @@ fn advice(diagnosis: &Diagnosis) -> Option<String> {
             format!("Infeasible: no policy meets {names} together; acrl solve says what would have to give.")
         }
         Matter::PolicyInsufficient => {
-            format!("Policy insufficient: no mixture of what this policy does meets {names}; train it longer.")
+            format!(
+                "Policy insufficient: no mixture of what this policy does meets {names}; train it longer."
+            )
         }
     })
 }

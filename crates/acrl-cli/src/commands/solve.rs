@@ -19,7 +19,8 @@ pub(crate) fn solve(args: &SolveArgs, output: &mut Output) -> anyhow::Result<Ver
     let task = loaded.task()?;
     let spinner = output.spinner("solving");
     let mut watch = |round: &SolveRound| {
-        let gap = round.gap.map_or("looking for a feasible policy".to_owned(), |g| format!("gap {}", figure(g, 2)));
+        let gap =
+            round.gap.map_or("looking for a feasible policy".to_owned(), |g| format!("gap {}", figure(g, 2)));
         spinner.set_message(format!("round {}, {gap},", round.round));
         ControlFlow::Continue(())
     };
@@ -28,7 +29,9 @@ pub(crate) fn solve(args: &SolveArgs, output: &mut Output) -> anyhow::Result<Ver
     spinner.finish_and_clear();
     let seconds = start.elapsed().as_secs_f64();
     match &answer {
-        Answer::Optimal(optimum) if output.is_json() => output.object(&OptimalJson::new(&task, optimum, seconds))?,
+        Answer::Optimal(optimum) if output.is_json() => {
+            output.object(&OptimalJson::new(&task, optimum, seconds))?
+        }
         Answer::Infeasible(conflict) if output.is_json() => {
             output.object(&InfeasibleJson::new(&task, conflict, seconds))?;
         }
@@ -50,7 +53,9 @@ struct OptimalJson {
     gap: f64,
     values: Named<f64>,
     multipliers: Named<f64>,
-    multipliers_unique: bool,
+    /// The least and the largest optimal multipliers, where they are not unique.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    multiplier_ranges: Option<Named<[Option<f64>; 2]>>,
     mixture: Vec<ComponentJson>,
     communicating: bool,
     states: usize,
@@ -76,7 +81,7 @@ impl OptimalJson {
             gap: optimum.gap,
             values: named_values(task, &optimum.values),
             multipliers: named(task, optimum.multipliers.as_slice()),
-            multipliers_unique: !optimum.degenerate,
+            multiplier_ranges: (!optimum.multipliers_are_unique()).then(|| ranges(task, optimum)),
             mixture: optimum
                 .mixture
                 .iter()
@@ -143,6 +148,13 @@ pub(crate) fn named_values(task: &FiniteTask<'_>, values: &Values) -> Named<f64>
     first.into_iter().chain(rest).collect()
 }
 
+/// The ranges of the multipliers; an end at infinity has no number.
+fn ranges(task: &FiniteTask<'_>, optimum: &Optimum) -> Named<[Option<f64>; 2]> {
+    let end = |x: f64| Some(x).filter(|x| x.is_finite());
+    let ranges = optimum.multiplier_ranges.iter().map(|&(low, high)| [end(low), end(high)]);
+    task.specification().names().into_iter().zip(ranges).collect()
+}
+
 fn named(task: &FiniteTask<'_>, numbers: &[f64]) -> Named<f64> {
     task.specification().names().into_iter().zip(numbers.iter().copied()).collect()
 }
@@ -178,11 +190,14 @@ fn print_optimum(task: &FiniteTask<'_>, optimum: &Optimum, output: &mut Output) 
         }
         output.raw(&table.to_string());
         if specification.objective().is_some() {
-            let caveat = if optimum.degenerate { ", and other prices may be as good" } else { "" };
-            output.line(styled(
-                FAINT,
-                format!("price: what one unit more of the bound costs in the objective{caveat}"),
-            ));
+            output.line(styled(FAINT, "price: what one unit more of the bound costs in the objective"));
+        }
+        if !optimum.multipliers_are_unique() {
+            for (name, (low, high)) in specification.names().iter().zip(&optimum.multiplier_ranges) {
+                let text =
+                    format!("{name}: any price from {} to {} is right", figure(*low, 4), figure(*high, 4));
+                output.line(styled(FAINT, text));
+            }
         }
     }
     if optimum.mixture.len() > 1 {

@@ -1,0 +1,34 @@
+# The menu. `make` alone lists it.
+
+.DEFAULT_GOAL := help
+.PHONY: help run test lint docs bench fuzz check-slow figures
+
+help: ## list the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
+
+run: ## solve and run the monitoring problem
+	cargo run --release -- solve monitoring
+	cargo run --release -- run monitoring
+
+test: ## all tests
+	cargo test --workspace --release
+
+lint: ## formatting, lints, documentation without warnings
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --release -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --release
+
+docs: ## build the API documentation
+	cargo doc --workspace --no-deps --release
+
+bench: ## speed of execution beside a bare loop
+	cargo bench -p acrl-cli --bench execution
+
+figures: ## redraw the pictures of the README
+	cargo run --release -p acrl-cli --example figure
+
+fuzz: ## fuzz the .drn reader for five minutes (needs cargo-fuzz)
+	RUSTC_BOOTSTRAP=1 cargo fuzz run drn fuzz/corpus/drn fuzz/seeds/drn -- -max_total_time=300 -dict=fuzz/drn.dict
+
+check-slow: ## statistical checks over many seeds and models, before a release
+	PROPTEST_CASES=20000 cargo test --workspace --release

@@ -1,0 +1,275 @@
+//! `acrl compare`: A-CRL beside the methods it improves on. Same problem, same steps, same seeds.
+
+use acrl::{DualDynamics, Learner as _, Named, Policy, Rng, Silent, Task, Values, execute, execute_runs};
+use acrl_exact::{Answer, FiniteTask, SolveOptions, solve};
+use acrl_learn::dual_descent::dual_descent;
+use acrl_learn::fixed_weights::{best, square_grid, sweep};
+use acrl_learn::primal_averaging::{Blocks, state_wise, trajectory_weighted, visits};
+use acrl_learn::primal_dual::{PrimalDualSettings, primal_dual};
+use acrl_learn::{Outcome, Stationary, Tabular, TabularSettings};
+use anyhow::Context as _;
+use indicatif::ProgressBar;
+use serde::Serialize;
+use std::ops::ControlFlow;
+
+use super::run::{report, run_exact};
+use super::solve::named_values;
+use crate::Verdict;
+use crate::args::{CompareArgs, Global};
+use crate::input::Loaded;
+use crate::output::{BAD, FAINT, GOOD, Output, STRONG, Table, figure, styled};
+
+/// Short runs say little about methods that settle only on average.
+const STEPS: u64 = 200_000;
+/// Runs, where neither the problem nor the command line asks for several.
+const RUNS: usize = 3;
+/// About how many weightings a sweep tries.
+const WEIGHTINGS: f64 = 4000.0;
+
+/// Compares and prints.
+pub(crate) fn compare(args: &CompareArgs, global: &Global, output: &mut Output) -> anyhow::Result<Verdict> {
+    let mut loaded = Loaded::new(&args.source)?;
+    loaded.run.steps = loaded.run.steps.max(STEPS);
+    loaded.run.runs = loaded.run.runs.max(RUNS);
+    loaded.apply(&args.execution, global);
+    let task = loaded.task()?;
+    let contest = Contest { loaded: &loaded, task: &task, budget: args.budget.unwrap_or(loaded.train.steps) };
+    let bar = output.bar(8, "comparing");
+    let (comparison, good) = contest.hold(&bar)?;
+    bar.finish_and_clear();
+    if output.is_json() {
+        output.object(&comparison)?;
+    } else {
+        print(&comparison, &task, output);
+    }
+    // The exit status is A-CRL's alone: the others are there to be compared with.
+    Ok(if good { Verdict::Good } else { Verdict::Bad })
+}
+
+/// The object printed as JSON, in the user's signs.
+#[derive(Serialize)]
+struct Comparison {
+    steps: u64,
+    runs: usize,
+    budget: u64,
+    tolerance: f64,
+    methods: Vec<Entry>,
+}
+
+/// One method: means and worst values over runs.
+#[derive(Serialize)]
+struct Entry {
+    method: &'static str,
+    averages: Named<f64>,
+    worst: Named<f64>,
+    /// max_i (c_i − V_i)/R_i in the worst run; `null` without requirements.
+    violation: Option<f64>,
+    /// In every run no requirement is missed by more than the tolerance.
+    met: bool,
+    note: String,
+}
+
+struct Contest<'a> {
+    loaded: &'a Loaded,
+    task: &'a FiniteTask<'a>,
+    budget: u64,
+}
+
+impl Contest<'_> {
+    /// All methods; and whether A-CRL met every requirement by its certificate.
+    fn hold(&self, bar: &ProgressBar) -> anyhow::Result<(Comparison, bool)> {
+        let (loaded, task) = (self.loaded, self.task);
+        let mut methods = Vec::new();
+        let hidden = ProgressBar::hidden();
+        let exact = run_exact(loaded, task, &hidden)?;
+        let good = report(loaded, task, &exact)?.met();
+        let averages: Vec<Values> = exact.iter().map(|run| run.averages.clone()).collect();
+        let epoch = exact.iter().map(|run| run.epoch).max().unwrap_or(1);
+        methods.push(self.entry(
+            "a-crl (exact)",
+            averages,
+            format!("the exact pi(lambda), epoch {epoch}"),
+        )?);
+        bar.inc(1);
+        methods.push(self.learned()?);
+        bar.inc(1);
+        methods.push(self.fixed_weights()?);
+        bar.inc(1);
+        methods.push(self.dual_descent(epoch)?);
+        bar.inc(1);
+        methods.extend(self.primal_dual()?);
+        bar.inc(1);
+        methods.extend(self.primal_averaging(epoch)?);
+        bar.inc(1);
+        methods.extend(self.optimum()?);
+        bar.inc(1);
+        let comparison = Comparison {
+            steps: loaded.run.steps,
+            runs: loaded.run.runs,
+            budget: self.budget,
+            tolerance: loaded.run.tolerance,
+            methods,
+        };
+        Ok((comparison, good))
+    }
+
+    fn learned(&self) -> anyhow::Result<Entry> {
+        let settings = TabularSettings {
+            steps: self.budget,
+            points: self.loaded.train.points,
+            ..TabularSettings::default()
+        };
+        let learner = Tabular::new(settings)?;
+        let values = execute_runs(self.loaded.run.runs, |run| {
+            let mut rng = Rng::stream(self.loaded.run.seed, run as u64);
+            let mut task = self.environment()?;
+            let mut policy = learner.train(&mut task, &mut rng, &mut Silent)?;
+            self.execute(&mut policy, self.loaded.dynamics(self.task)?, &mut rng)
+        })?;
+        self.entry("a-crl (learned)", values, "a table of Q for all weights, learnt from samples".to_owned())
+    }
+
+    fn fixed_weights(&self) -> anyhow::Result<Entry> {
+        let task = self.task;
+        let points = WEIGHTINGS.powf(1.0 / task.len().max(1) as f64).floor().max(2.0) as usize;
+        let scaled = square_grid(task.len(), 3.0, points)?;
+        let in_users_units = |lambda: acrl::Multipliers| {
+            let units = lambda.as_slice().iter().zip(task.scales());
+            acrl::Multipliers::new(units.map(|(l, r)| l * task.objective_scale() / r).collect())
+        };
+        let grid = scaled.into_iter().map(in_users_units).collect::<Result<Vec<_>, _>>()?;
+        let tried = grid.len();
+        let weightings = sweep(task, grid, self.loaded.run.tolerance)?;
+        let feasible = weightings.iter().filter(|w| w.feasible).count();
+        let chosen = best(task, &weightings).context("no weighting was tried")?;
+        let weights = chosen.multipliers.weights(task.has_objective());
+        let policy = Stationary::of_rule(task.model(), &acrl_exact::maximise(task, &weights)?.rule)?;
+        let values = self.frozen(&policy)?;
+        self.entry(
+            "fixed weights",
+            values,
+            format!("the best of {tried} weightings, {feasible} of them feasible in expectation"),
+        )
+    }
+
+    fn dual_descent(&self, epoch: u64) -> anyhow::Result<Entry> {
+        let iterates = (self.loaded.run.steps / epoch).clamp(1, 2000) as usize;
+        let descent = dual_descent(self.task, self.loaded.run.step_size, iterates)?;
+        let values = self.frozen(&descent.stopped(self.task, iterates - 1)?)?;
+        self.entry("dual descent, stopped", values, format!("pi(lambda_k) at k = {}, kept", iterates - 1))
+    }
+
+    fn primal_dual(&self) -> anyhow::Result<[Entry; 2]> {
+        let length = PrimalDualSettings::default().length;
+        let settings =
+            PrimalDualSettings { rollouts: (self.budget / length).max(1), ..PrimalDualSettings::default() };
+        let both = execute_runs(self.loaded.run.runs, |run| -> anyhow::Result<(Values, Values)> {
+            let mut rng = Rng::stream(self.loaded.run.seed, run as u64);
+            let mut trained = primal_dual(self.task, &settings, &mut rng, &mut Silent)?;
+            let kept = self.execute(&mut trained.last, self.loaded.dynamics(self.task)?, &mut rng)?;
+            Ok((trained.online, kept))
+        })?;
+        let (online, stopped) = both.into_iter().unzip();
+        let note = |what| format!("{what} {} rollouts of {length} steps", settings.rollouts);
+        Ok([
+            self.entry("primal-dual, online", online, note("averages over its"))?,
+            self.entry("primal-dual, stopped", stopped, note("its last policy, kept after"))?,
+        ])
+    }
+
+    fn primal_averaging(&self, epoch: u64) -> anyhow::Result<[Entry; 3]> {
+        let (task, run) = (self.task, &self.loaded.run);
+        let epochs = (run.steps / epoch).max(1);
+        let visits = visits(task, run.step_size, epoch, epochs, &mut Rng::stream(run.seed, 0))?;
+        let printed = self.frozen(&state_wise(task.model(), &visits.rules)?)?;
+        let weighted = self.frozen(&trajectory_weighted(task.model(), &visits.choices)?)?;
+        let blocks = self.frozen(&Blocks::new(task.model(), &visits.rules, Blocks::LENGTH)?)?;
+        let note = |what| format!("{what} of {epochs} epochs");
+        Ok([
+            self.entry("primal averaging (by state)", printed, note("as printed: the mean of pi(a|s)"))?,
+            self.entry("primal averaging (by occupancy)", weighted, note("actions as often as in the run"))?,
+            self.entry(
+                "primal averaging (long blocks)",
+                blocks,
+                format!("a drawn pi(lambda_k) for {} steps", Blocks::LENGTH),
+            )?,
+        ])
+    }
+
+    fn optimum(&self) -> anyhow::Result<Option<Entry>> {
+        let answer = solve(self.task, &SolveOptions::default(), &mut |_| ControlFlow::Continue(()))?;
+        let Answer::Optimal(optimum) = answer else { return Ok(None) };
+        let note = "the best possible, exactly".to_owned();
+        self.entry("exact optimum", vec![optimum.values], note).map(Some)
+    }
+
+    /// The averages of a policy that takes no notice of λ, run by run.
+    fn frozen<P: Policy<usize, usize> + Clone + Sync>(&self, policy: &P) -> anyhow::Result<Vec<Values>> {
+        execute_runs(self.loaded.run.runs, |run| {
+            let mut rng = Rng::stream(self.loaded.run.seed, run as u64);
+            self.execute(&mut policy.clone(), self.loaded.dynamics(self.task)?, &mut rng)
+        })
+    }
+
+    fn execute<P: Policy<usize, usize>>(
+        &self,
+        policy: &mut P,
+        mut dynamics: DualDynamics,
+        rng: &mut Rng,
+    ) -> anyhow::Result<Values> {
+        let steps = self.loaded.run.steps;
+        Ok(execute(&mut self.environment()?, policy, &mut dynamics, steps, rng, &mut Silent)?.averages)
+    }
+
+    fn environment(&self) -> anyhow::Result<Task<&acrl::FiniteCmdp>> {
+        Ok(Task::new(&self.loaded.model, self.loaded.specification.clone())?)
+    }
+
+    fn entry(&self, method: &'static str, runs: Vec<Values>, note: String) -> anyhow::Result<Entry> {
+        let task = self.task;
+        let mean = |i: usize| runs.iter().map(|v| v.as_slice()[i]).sum::<f64>() / runs.len() as f64;
+        let least = |i: usize| runs.iter().map(|v| v.as_slice()[i]).fold(f64::INFINITY, f64::min);
+        let averages = Values::new((0..=task.len()).map(mean).collect())?;
+        // Requirements read V ≥ c and the objective is maximised, so the least is the worst.
+        let worst = Outcome::new(method, Values::new((0..=task.len()).map(least).collect())?, note);
+        Ok(Entry {
+            method,
+            averages: named_values(task, &averages),
+            worst: named_values(task, &worst.values),
+            violation: Some(worst.violation(task)).filter(|v| v.is_finite()),
+            met: worst.met(task, self.loaded.run.tolerance),
+            note: worst.note,
+        })
+    }
+}
+
+fn print(comparison: &Comparison, task: &FiniteTask<'_>, output: &mut Output) {
+    output.line(format!(
+        "{} runs of {} steps; learning methods train on {} steps",
+        comparison.runs, comparison.steps, comparison.budget
+    ));
+    output.line("");
+    let Some(first) = comparison.methods.first() else { return };
+    let names: Vec<String> = first.averages.iter().map(|(name, _)| name.to_owned()).collect();
+    let mut header = vec!["averages (worst run)"];
+    header.extend(names.iter().map(String::as_str));
+    header.push("met");
+    let mut table = Table::new(&header);
+    let plain = anstyle::Style::new();
+    for entry in &comparison.methods {
+        let mut row = vec![(entry.method.to_owned(), if entry.met { STRONG } else { plain })];
+        for (name, average) in entry.averages.iter() {
+            let worst = entry.worst.get(name).copied().unwrap_or(*average);
+            row.push((format!("{} ({})", figure(*average, 4), figure(worst, 4)), plain));
+        }
+        row.push(if entry.met { ("yes".to_owned(), GOOD) } else { ("NO".to_owned(), BAD) });
+        table.row(row);
+    }
+    let bounds: Vec<String> = task.specification().requirements().iter().map(ToString::to_string).collect();
+    output.raw(&table.to_string());
+    output.line("");
+    output.line(format!("required: {}", bounds.join(", ")));
+    for entry in &comparison.methods {
+        output.line(styled(FAINT, format!("{}: {}", entry.method, entry.note)));
+    }
+}

@@ -1,0 +1,80 @@
+//! What can go wrong in a method.
+
+use acrl_exact::Singular;
+
+/// A method that could not be set up or carried out.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum LearnError {
+    /// A setting out of its range.
+    #[error("the setting '{name}' is {value}, expected {expected}")]
+    Setting {
+        /// Its name.
+        name: &'static str,
+        /// Its value.
+        value: f64,
+        /// Its range.
+        expected: &'static str,
+    },
+    /// A list whose length does not fit the model.
+    #[error("{what}: expected {expected} numbers, found {found}")]
+    Length {
+        /// Which list.
+        what: &'static str,
+        /// The length it should have.
+        expected: usize,
+        /// The length it has.
+        found: usize,
+    },
+    /// Numbers that are no probabilities of a state's actions.
+    #[error("state '{state}': probabilities must be nonnegative and add up to 1, but they are {found:?}")]
+    Probabilities {
+        /// The state.
+        state: String,
+        /// The numbers.
+        found: Vec<f64>,
+    },
+    /// A rule that takes an action that the state does not have.
+    #[error("state '{state}' has no action number {action}")]
+    Action {
+        /// The state.
+        state: String,
+        /// The action's number.
+        action: usize,
+    },
+    /// An average over no rules at all.
+    #[error("there are no rules to average: visit at least one")]
+    NoRules,
+    /// An iteration that does not settle.
+    #[error("{what} did not settle within {sweeps} sweeps")]
+    Unsettled {
+        /// What was computed.
+        what: &'static str,
+        /// For how long.
+        sweeps: usize,
+    },
+    /// A policy could not be evaluated.
+    #[error(transparent)]
+    Singular(#[from] Singular),
+    /// Something that the core refuses.
+    #[error(transparent)]
+    Core(#[from] acrl::Error),
+}
+
+/// `Ok` if a setting is in its range; NaN is in no range.
+pub(crate) fn setting(
+    name: &'static str,
+    value: f64,
+    range: impl std::ops::RangeBounds<f64>,
+    expected: &'static str,
+) -> Result<(), LearnError> {
+    if value.is_finite() && range.contains(&value) {
+        Ok(())
+    } else {
+        Err(LearnError::Setting { name, value, expected })
+    }
+}
+
+/// `Ok` if a list has the length it should have.
+pub(crate) fn length(what: &'static str, expected: usize, found: usize) -> Result<(), LearnError> {
+    if expected == found { Ok(()) } else { Err(LearnError::Length { what, expected, found }) }
+}

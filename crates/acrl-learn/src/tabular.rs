@@ -1,0 +1,481 @@
+//! Algorithm 1 with a table: average-reward Q-learning for all weights at once.
+//!
+//! Π(λ) depends on λ only through the normalised weights w = (1, λ)/(1 + Σλ), so it is enough to learn
+//! on a grid over the simplex of weights. Rewards are vectors and an exploring agent that takes every
+//! action with the same probability does not look at w, so one transition (s, a, r, s′) serves every
+//! point of the grid (differential Q-learning, Wan, Naik and Sutton 2021):
+//!
+//! > δ_w = w·r − R̄_w + max_{a′} Q_w(s′, a′) − Q_w(s, a),
+//! > Q_w(s, a) ← Q_w(s, a) + α_n δ_w,  R̄_w ← R̄_w + α_n δ_w/|C|,  α_n = n^{−κ},
+//!
+//! where n counts the visits of the choice (s, a), and |C| is the number of choices. Bounds c_i do not
+//! occur: the same table serves every bound, also one that changes tomorrow. Between grid points Q is
+//! interpolated linearly over the cells of a triangulation, and the policy is greedy.
+//!
+//! Each reward is measured in units of its range R_i, so that the grid is fine where it matters: at λ
+//! the table is asked about weights proportional to (R₀, λ₁R₁ … λ_mR_m).
+//!
+//! **Guaranteed**: at a grid point Q_w converges to the solution of the average-reward optimality
+//! equation if the model is weakly communicating (Wan, Yu and Sutton 2024) and every choice is tried
+//! for ever; whatever the table holds, the certificate of [`acrl::execute`] is true. **Not
+//! guaranteed**: that π(s, λ) maximises the Lagrangian between grid points, or where one state can
+//! have another optimal average than another (one R̄_w serves all); nor that uniform exploration gets
+//! anywhere in a large model. [`TabularPolicy::settled`] tells what was learnt.
+
+use acrl::{Error, Event, FiniteCmdp, Learner, Multipliers, Named, Observer, Policy};
+use acrl::{Rewards, Rng, Specification, Task, Values};
+use acrl_exact::FiniteTask;
+use serde::{Deserialize, Serialize};
+
+use crate::LearnError;
+use crate::error::{length, setting};
+use crate::grid::Grid;
+use crate::stationary::{check_rule, first_choices};
+
+/// How a table is learnt.
+///
+/// | Name | Default | Purpose | Range |
+/// |---|---|---|---|
+/// | `steps` | 200,000 | transitions to learn from | 1 or more |
+/// | `points` | 300 | most points of the grid of weights | 1 to 1,000,000 |
+/// | `decay` | 0.7 | κ: how fast the step size n^{−κ} falls with visits | above 0.5, up to 1 |
+/// | `rollout` | 1,000 | steps after which the agent starts again | 1 or more |
+///
+/// The grid is the finest one with at most `points` points, but has the corners of the simplex at
+/// least. With 300 points the weights are multiples of 1/23 for m = 2 and an objective.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct TabularSettings {
+    /// Transitions to learn from.
+    pub steps: u64,
+    /// Most points of the grid of weights.
+    pub points: usize,
+    /// κ: how fast the step size falls.
+    pub decay: f64,
+    /// Steps after which the agent starts again from an initial state.
+    pub rollout: u64,
+}
+
+impl Default for TabularSettings {
+    fn default() -> Self {
+        Self { steps: 200_000, points: 300, decay: 0.7, rollout: 1_000 }
+    }
+}
+
+/// The learner, with checked settings.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Tabular {
+    settings: TabularSettings,
+}
+
+impl Tabular {
+    /// The most numbers a table may hold. On a large model the grid is made coarser until it fits.
+    pub const TABLE: usize = 1 << 25;
+    const REPORTS: u64 = 100;
+
+    /// Checks the settings.
+    pub fn new(settings: TabularSettings) -> Result<Self, LearnError> {
+        setting("steps", settings.steps as f64, 1.0.., "1 or more")?;
+        setting("points", settings.points as f64, 1.0..=1e6, "1 to 1,000,000")?;
+        let above_half = (std::ops::Bound::Excluded(0.5), std::ops::Bound::Included(1.0));
+        setting("decay", settings.decay, above_half, "a number above 0.5 and up to 1")?;
+        setting("rollout", settings.rollout as f64, 1.0.., "1 or more")?;
+        Ok(Self { settings })
+    }
+
+    /// The settings.
+    pub fn settings(&self) -> &TabularSettings {
+        &self.settings
+    }
+}
+
+impl<'a> Learner<&'a FiniteCmdp> for Tabular {
+    type Policy = TabularPolicy;
+
+    /// Reports about a hundred times; the figure `td_error` is the mean |δ_w| over the grid and the
+    /// steps since the last report, in units of the rewards' ranges.
+    fn train(
+        &self,
+        task: &mut Task<&'a FiniteCmdp>,
+        rng: &mut Rng,
+        observer: &mut dyn Observer,
+    ) -> Result<TabularPolicy, Error> {
+        let TabularSettings { steps, points, decay, rollout } = self.settings;
+        let model: &FiniteCmdp = task.environment();
+        let choices = model.choice_count();
+        let points = points.min(Self::TABLE / choices);
+        let mut policy = TabularPolicy::untrained(model, task.specification(), points)?;
+        let points = policy.grid.len();
+        let weights = policy.weights_by_reward();
+        let mut gain = vec![0.0; points]; // R̄_w
+        let mut visits = vec![0u64; choices];
+        let (mut reward, mut best) = (vec![0.0; points], vec![0.0; points]);
+        let mut rewards = Rewards::zeros(task.specification().requirements().len());
+        let interval = steps.div_ceil(Self::REPORTS);
+        let mut error = 0.0;
+        let mut state = 0;
+        for t in 0..steps {
+            if t % rollout == 0 {
+                state = task.reset(rng)?;
+            }
+            let action = rng.index(model.choices(state).len());
+            let choice = model.choices(state).start + action;
+            state = task.step(&state, &action, &mut rewards, rng)?;
+
+            reward.fill(0.0); // w·r
+            for (w, &r) in weights.iter().zip(rewards.as_slice()).filter(|(_, r)| **r != 0.0) {
+                reward.iter_mut().zip(w).for_each(|(sum, w)| *sum += w * r);
+            }
+            best.fill(f64::NEG_INFINITY); // max_{a′} Q_w(s′, a′)
+            for c in model.choices(state) {
+                let q = &policy.table[c * points..(c + 1) * points];
+                best.iter_mut().zip(q).for_each(|(best, q)| *best = best.max(*q));
+            }
+            visits[choice] += 1;
+            let alpha = (visits[choice] as f64).powf(-decay);
+            let q = &mut policy.table[choice * points..(choice + 1) * points];
+            for w in 0..points {
+                let delta = reward[w] - gain[w] + best[w] - q[w];
+                q[w] += alpha * delta;
+                gain[w] += alpha * delta / choices as f64;
+                error += delta.abs();
+            }
+
+            if (t + 1) % interval == 0 || t + 1 == steps {
+                let since = (t % interval + 1) * points as u64;
+                let figures: Named<f64> =
+                    [("td_error".to_owned(), error / since as f64)].into_iter().collect();
+                let (iteration, of) = (t / interval + 1, steps.div_ceil(interval));
+                if observer.event(&Event::Iteration { iteration, of, figures: &figures }).is_break() {
+                    break;
+                }
+                error = 0.0;
+            }
+        }
+        Ok(policy)
+    }
+}
+
+/// π(s, λ) from a table: greedy in Q, which is interpolated between the grid's points.
+///
+/// Ties go to the first action. The rule for the last λ is kept, so that a step at an unchanged λ is
+/// one look.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TabularPolicy {
+    grid: Grid,
+    has_objective: bool,
+    /// R₀ … R_m.
+    scales: Vec<f64>,
+    first: Vec<usize>,
+    /// Q_w(s, a), by choice and then by grid point.
+    table: Vec<f64>,
+    multipliers: Vec<f64>,
+    cell: Vec<(usize, f64)>,
+    rule: Vec<Option<usize>>,
+}
+
+/// What the greedy rule of one grid point settles at.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Settled {
+    /// w₀ … w_m, in the form of [`Multipliers::weights`].
+    pub weights: Vec<f64>,
+    /// The number of the action taken in each state.
+    pub rule: Vec<usize>,
+    /// V₀ … V_m, exactly.
+    pub values: Values,
+}
+
+impl TabularPolicy {
+    /// From a table that was learnt before: Q_w(s, a) by choice, then by point of the grid of the
+    /// given resolution.
+    pub fn new(
+        model: &FiniteCmdp,
+        specification: &Specification,
+        resolution: usize,
+        table: Vec<f64>,
+    ) -> Result<Self, LearnError> {
+        setting("resolution", resolution as f64, 1.0..=1e6, "1 to 1,000,000")?;
+        let entries = Self::entries(specification);
+        let expected = model.choice_count().saturating_mul(Grid::size(entries, resolution));
+        length("the table of Q", expected, table.len())?;
+        if let Some(&value) = table.iter().find(|q| !q.is_finite()) {
+            return Err(Error::NotFinite { what: "an entry of the table of Q".into(), value }.into());
+        }
+        Ok(Self { table, ..Self::of_grid(model, specification, Grid::new(entries, resolution))? })
+    }
+
+    fn untrained(model: &FiniteCmdp, specification: &Specification, points: usize) -> Result<Self, Error> {
+        Self::of_grid(model, specification, Grid::finest(Self::entries(specification), points))
+    }
+
+    fn of_grid(model: &FiniteCmdp, specification: &Specification, grid: Grid) -> Result<Self, Error> {
+        let range = |term: Option<(usize, f64)>| {
+            let (low, high) = term.map_or((0.0, 0.0), |(i, _)| model.reward_range(i));
+            if high > low { high - low } else { 1.0 }
+        };
+        let scoring = specification.bind(model.reward_names())?;
+        Ok(Self {
+            has_objective: scoring.has_objective(),
+            scales: scoring.terms().map(range).collect(),
+            first: first_choices(model),
+            table: vec![0.0; model.choice_count() * grid.len()],
+            cell: Vec::new(),
+            multipliers: Vec::new(),
+            rule: vec![None; model.states()],
+            grid,
+        })
+    }
+
+    /// m + 1 weights with an objective, m without.
+    fn entries(specification: &Specification) -> usize {
+        specification.requirements().len() + usize::from(specification.objective().is_some())
+    }
+
+    /// n: the entries of the grid's weights are multiples of 1/n.
+    pub fn resolution(&self) -> usize {
+        self.grid.resolution()
+    }
+
+    /// Q_w(s, a), by choice and then by grid point.
+    pub fn table(&self) -> &[f64] {
+        &self.table
+    }
+
+    /// The rule for λ: the number of the action taken in each state.
+    pub fn rule(&mut self, multipliers: &Multipliers) -> Vec<usize> {
+        (0..self.rule.len()).map(|s| self.greedy(s, multipliers)).collect()
+    }
+
+    /// What the greedy rule of each grid point settles at: the library of value vectors on which a
+    /// diagnosis rests. In a model with several recurrent classes the values are expectations from
+    /// the initial distribution.
+    pub fn settled(&self, task: &FiniteTask<'_>) -> Result<Vec<Settled>, LearnError> {
+        length("choices of the model", self.table.len() / self.grid.len(), task.model().choice_count())?;
+        (0..self.grid.len())
+            .map(|point| {
+                let cell = [(point, 1.0)];
+                let rule: Vec<usize> = (0..self.rule.len()).map(|s| self.best_action(s, &cell)).collect();
+                check_rule(task.model(), &rule)?;
+                let scaled = self.pad(self.grid.weights(point));
+                let weights = normalise(scaled.iter().zip(&self.scales).map(|(w, r)| w / r).collect());
+                let values = task.values(&rule)?;
+                Ok(Settled { weights, rule, values })
+            })
+            .collect()
+    }
+
+    #[inline]
+    fn greedy(&mut self, state: usize, multipliers: &Multipliers) -> usize {
+        if multipliers.as_slice() != self.multipliers || self.cell.is_empty() {
+            let weights = multipliers.weights(self.has_objective);
+            let scaled = normalise(weights.iter().zip(&self.scales).map(|(w, r)| w * r).collect());
+            self.cell = self.grid.surrounding(&scaled[usize::from(!self.has_objective)..]);
+            self.multipliers.clear();
+            self.multipliers.extend_from_slice(multipliers.as_slice());
+            self.rule.fill(None);
+        }
+        let action = self.rule[state].unwrap_or_else(|| self.best_action(state, &self.cell));
+        self.rule[state] = Some(action);
+        action
+    }
+
+    /// argmax_a Σ share · Q_w(s, a) over the vertices of a cell; the first of ties.
+    fn best_action(&self, state: usize, cell: &[(usize, f64)]) -> usize {
+        let (start, end) = (self.first[state], self.first[state + 1]);
+        let value =
+            |c: usize| cell.iter().map(|(w, share)| share * self.table[c * self.grid.len() + w]).sum();
+        let mut best = (0, f64::NEG_INFINITY);
+        for c in start..end {
+            let q: f64 = value(c);
+            if q > best.1 {
+                best = (c - start, q);
+            }
+        }
+        best.0
+    }
+
+    /// w₀ … w_m of a grid point's weights, which lack w₀ without an objective.
+    fn pad(&self, mut weights: Vec<f64>) -> Vec<f64> {
+        if !self.has_objective {
+            weights.insert(0, 0.0);
+        }
+        weights
+    }
+
+    /// w_i/R_i at every grid point, by reward.
+    fn weights_by_reward(&self) -> Vec<Vec<f64>> {
+        let weights: Vec<Vec<f64>> =
+            (0..self.grid.len()).map(|point| self.pad(self.grid.weights(point))).collect();
+        (0..self.scales.len()).map(|i| weights.iter().map(|w| w[i] / self.scales[i]).collect()).collect()
+    }
+}
+
+impl Policy<usize, usize> for TabularPolicy {
+    #[inline]
+    fn act(&mut self, state: &usize, multipliers: &Multipliers, _: &mut Rng) -> usize {
+        self.greedy(*state, multipliers)
+    }
+}
+
+/// The same numbers divided by their sum.
+fn normalise(weights: Vec<f64>) -> Vec<f64> {
+    let sum: f64 = weights.iter().sum();
+    if sum > 0.0 { weights.into_iter().map(|w| w / sum).collect() } else { weights }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_models::{at_least, machine, monitoring, running, third};
+    use acrl::{DualDynamics, EpochLength, Execution, Requirement, Silent, execute};
+    use acrl_exact::{Answer, SolveOptions, solve};
+    use std::ops::ControlFlow;
+
+    fn learn(model: &FiniteCmdp, specification: &Specification, seed: u64) -> TabularPolicy {
+        let mut task = Task::new(model, specification.clone()).unwrap();
+        let tabular = Tabular::new(TabularSettings::default()).unwrap();
+        tabular.train(&mut task, &mut Rng::new(seed), &mut Silent).unwrap()
+    }
+
+    /// Algorithm 2, with scaled dual dynamics.
+    fn run(
+        model: &FiniteCmdp,
+        specification: &Specification,
+        policy: &mut TabularPolicy,
+        (step_size, epoch): (f64, u64),
+        steps: u64,
+    ) -> Execution<usize> {
+        let finite = FiniteTask::new(model, specification).unwrap();
+        let mut task = Task::new(model, specification.clone()).unwrap();
+        let requirements = specification.requirements().to_vec();
+        let mut dynamics = DualDynamics::new(requirements, step_size, EpochLength::Fixed(epoch))
+            .unwrap()
+            .with_scales(finite.objective_scale(), finite.scales())
+            .unwrap();
+        execute(&mut task, policy, &mut dynamics, steps, &mut Rng::new(99), &mut Silent).unwrap()
+    }
+
+    #[test]
+    fn example_1_is_learnt_and_bounds_may_change_afterwards() {
+        let model = monitoring();
+        for seed in 0..4 {
+            let mut policy = learn(&model, &third(), seed);
+            for (c, epoch, optimum) in
+                [([1.0 / 3.0; 2], 10, 1.0 / 3.0), ([0.2, 0.5], 10, 0.3), ([0.46; 2], 20, 0.08)]
+            {
+                let run = run(&model, &at_least(c), &mut policy, (0.5, epoch), 100_000);
+                for entry in &run.certificate.requirements {
+                    assert!(entry.shortfall < 0.005, "seed {seed} c {c:?}: {entry:?}");
+                }
+                assert!((run.averages.objective() - optimum).abs() < 0.03, "{:?}", run.averages);
+            }
+        }
+    }
+
+    #[test]
+    fn a_random_model_in_other_units_is_learnt_to_near_its_optimum() {
+        let model = machine();
+        for seed in 0..4 {
+            let mut policy = learn(&model, &running(0.9, 0.3), seed);
+            for (up, cost) in [(0.9, 0.3), (0.85, 0.2), (0.8, 0.1)] {
+                let specification = running(up, cost);
+                let task = FiniteTask::new(&model, &specification).unwrap();
+                let silent = &mut |_: &_| ControlFlow::Continue(());
+                let answer = solve(&task, &SolveOptions::default(), silent).unwrap();
+                let Answer::Optimal(optimum) = answer else { panic!("feasible") };
+                let run = run(&model, &specification, &mut policy, (0.1, 20), 200_000);
+                for (entry, range) in run.certificate.requirements.iter().zip(task.scales()) {
+                    assert!(entry.shortfall < 0.005 * range, "seed {seed} {up} {cost}: {entry:?}");
+                }
+                assert!(run.averages.objective() > optimum.objective - 0.02 * 10.0, "{:?}", run.averages);
+            }
+        }
+    }
+
+    #[test]
+    fn the_rules_learnt_are_those_of_the_exact_maximiser_away_from_ties() {
+        let model = monitoring();
+        let mut policy = learn(&model, &third(), 5);
+        let task = FiniteTask::new(&model, &third()).unwrap();
+        for lambda in [[1.5, 2.0], [2.0, 1.5], [0.4, 0.7], [0.7, 0.4], [1.4, 0.3], [0.0, 9.0]] {
+            let weights = [1.0, lambda[0], lambda[1]];
+            let exact = acrl_exact::maximise(&task, &weights).unwrap().rule;
+            assert_eq!(policy.rule(&Multipliers::new(lambda.to_vec()).unwrap()), exact, "{lambda:?}");
+        }
+    }
+
+    #[test]
+    fn the_settled_values_span_what_can_be_attained() {
+        let model = monitoring();
+        let policy = learn(&model, &third(), 1);
+        let task = FiniteTask::new(&model, &third()).unwrap();
+        let settled = policy.settled(&task).unwrap();
+        assert_eq!(settled.len(), 300);
+        assert!(settled.iter().all(|s| (s.weights.iter().sum::<f64>() - 1.0).abs() < 1e-12));
+        let vectors: Vec<&[f64]> = settled.iter().map(|s| s.values.as_slice()).collect();
+        let best = acrl::mixture::best_mixture(&vectors, task.bounds()).unwrap();
+        assert!((best.value - 1.0 / 3.0).abs() < 1e-9, "{best:?}");
+        let other = machine();
+        let other = FiniteTask::new(&other, &running(0.9, 0.3)).unwrap();
+        assert!(policy.settled(&other).is_err(), "another model");
+    }
+
+    #[test]
+    fn without_an_objective_the_weights_are_those_of_the_requirements() {
+        let model = monitoring();
+        let requirements =
+            ["r0", "r1", "r2"].iter().map(|r| Requirement::at_least(*r, 0.3).unwrap()).collect();
+        let specification = Specification::new(None, requirements).unwrap();
+        let mut policy = learn(&model, &specification, 2);
+        assert_eq!(policy.resolution(), 23);
+        let run = run(&model, &specification, &mut policy, (0.5, 10), 100_000);
+        assert!(run.certificate.requirements.iter().all(|c| c.shortfall < 0.005), "{:?}", run.certificate);
+    }
+
+    #[test]
+    fn training_is_reproducible_reports_and_stops_when_asked() {
+        let model = monitoring();
+        assert_eq!(learn(&model, &third(), 7), learn(&model, &third(), 7));
+        let mut task = Task::new(&model, third()).unwrap();
+        let tabular = Tabular::new(TabularSettings { steps: 1_050, ..Default::default() }).unwrap();
+        let (mut events, mut stop_at) = (Vec::new(), u64::MAX);
+        for _ in 0..2 {
+            let mut observer = |event: &Event<'_>| {
+                let Event::Iteration { iteration, of, figures } = event else { panic!("{event:?}") };
+                assert!(figures.get("td_error").unwrap().is_finite());
+                events.push((*iteration, *of));
+                if *iteration == stop_at { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            };
+            tabular.train(&mut task, &mut Rng::new(0), &mut observer).unwrap();
+            stop_at = 3;
+        }
+        assert_eq!((events.len(), events[95], events[98]), (96 + 3, (96, 96), (3, 96)));
+    }
+
+    #[test]
+    fn a_table_can_be_taken_up_again() {
+        let model = monitoring();
+        let policy = learn(&model, &third(), 3);
+        let again = TabularPolicy::new(&model, &third(), policy.resolution(), policy.table().to_vec());
+        assert_eq!(again.unwrap(), policy);
+        assert!(TabularPolicy::new(&model, &third(), 22, policy.table().to_vec()).is_err());
+        assert!(TabularPolicy::new(&model, &third(), 0, vec![]).is_err());
+        assert!(TabularPolicy::new(&model, &third(), 1, vec![f64::NAN; 18]).is_err());
+    }
+
+    #[test]
+    fn bad_settings_are_errors_with_the_value_and_the_range() {
+        let default = TabularSettings::default();
+        for bad in [
+            TabularSettings { steps: 0, ..default },
+            TabularSettings { points: 0, ..default },
+            TabularSettings { decay: 0.5, ..default },
+            TabularSettings { decay: f64::NAN, ..default },
+            TabularSettings { rollout: 0, ..default },
+        ] {
+            assert!(Tabular::new(bad).is_err(), "{bad:?}");
+        }
+        let error = Tabular::new(TabularSettings { decay: 2.0, ..default }).unwrap_err().to_string();
+        assert_eq!(error, "the setting 'decay' is 2, expected a number above 0.5 and up to 1");
+    }
+}

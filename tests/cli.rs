@@ -1,0 +1,278 @@
+//! The program as a user meets it: results, exit status, JSON, logs, pipes.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn acrl(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_acrl")).current_dir(root()).args(args).output().unwrap()
+}
+
+fn text(args: &[&str]) -> String {
+    String::from_utf8(acrl(args).stdout).unwrap()
+}
+
+/// The JSON object that a command prints, and its exit status.
+fn json(args: &[&str]) -> (Value, i32) {
+    let output = acrl(&[args, &["--json"]].concat());
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let object = serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{args:?}: {e}: {stderr}"));
+    (object, output.status.code().unwrap())
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("not a number: {value}"))
+}
+
+fn close(value: &Value, expected: f64, tolerance: f64) {
+    assert!((number(value) - expected).abs() <= tolerance, "{value} is not within {tolerance} of {expected}");
+}
+
+#[test]
+fn solve_finds_the_optimum_of_example_1() {
+    let (object, status) = json(&["solve", "problems/monitoring.toml"]);
+    assert_eq!((object["status"].as_str(), status), (Some("optimal"), 0));
+    close(&object["objective"], 1.0 / 3.0, 1e-6);
+    close(&object["multipliers"]["r1"], 1.0, 1e-6);
+    close(&object["multipliers"]["r2"], 1.0, 1e-6);
+    assert!(number(&object["gap"]) <= 1e-6);
+    assert!(number(&object["bounds"][0]) <= number(&object["bounds"][1]));
+    let mixture = object["mixture"].as_array().unwrap();
+    for name in ["r1", "r2"] {
+        let value: f64 = mixture.iter().map(|c| number(&c["weight"]) * number(&c["values"][name])).sum();
+        assert!(value >= 1.0 / 3.0 - 1e-9, "{name} {value}");
+    }
+    assert_eq!(object["states"], 3);
+}
+
+#[test]
+fn run_on_example_1_is_the_papers_figure_3() {
+    let (object, status) = json(&["run", "problems/monitoring.toml", "--steps", "10000"]);
+    assert_eq!((object["epoch"].as_u64(), status), (Some(10), 0));
+    for name in ["r0", "r1", "r2"] {
+        close(&object["averages"][name], 1.0 / 3.0, 0.004);
+    }
+    for name in ["r1", "r2"] {
+        let multiplier = &object["multipliers"][name];
+        assert!(number(&multiplier["min"]) >= 0.7 && number(&multiplier["max"]) <= 1.15, "{multiplier}");
+    }
+    assert_eq!(object["diagnosis"]["verdict"], "met");
+    let (object, _) = json(&["run", "problems/monitoring.toml", "--steps", "1000000"]);
+    for name in ["r0", "r1", "r2"] {
+        close(&object["averages"][name], 1.0 / 3.0, 1e-4);
+    }
+}
+
+#[test]
+fn harder_requirements_are_met_by_auto_and_impossible_ones_are_named() {
+    let harder = [
+        "run",
+        "problems/monitoring.toml",
+        "--require",
+        "r1>=0.46",
+        "--require",
+        "r2>=0.46",
+        "--steps",
+        "200000",
+    ];
+    let (object, status) = json(&[&harder[..], &["--epoch", "auto"]].concat());
+    assert_eq!(status, 0);
+    for name in ["r1", "r2"] {
+        assert!(number(&object["requirements"][name]["certificate"]) <= 0.005);
+        close(&object["averages"][name], 0.46, 0.005);
+    }
+    let (object, status) = json(&harder);
+    assert_eq!((object["diagnosis"]["verdict"].as_str(), status), (Some("epoch_too_short"), 1));
+
+    let impossible = [
+        "run",
+        "problems/monitoring.toml",
+        "--require",
+        "r1>=0.55",
+        "--require",
+        "r2>=0.55",
+        "--epoch",
+        "auto",
+    ];
+    let (object, status) = json(&impossible);
+    assert_eq!((object["diagnosis"]["verdict"].as_str(), status), (Some("infeasible"), 1));
+    assert_eq!(object["diagnosis"]["names"], serde_json::json!(["r1", "r2"]));
+}
+
+#[test]
+fn solve_says_what_conflicts_and_what_would_help() {
+    let args = ["solve", "problems/monitoring.toml", "--require", "r1>=0.55", "--require", "r2>=0.55"];
+    let (object, status) = json(&args);
+    assert_eq!((object["status"].as_str(), status), (Some("infeasible"), 1));
+    assert_eq!(object["conflict"], serde_json::json!(["r1", "r2"]));
+    close(&object["relax"]["uniform"], 0.05, 1e-6);
+    close(&object["relax"]["alone"]["r1"], 0.1, 1e-6);
+    // The relaxation is enough, and a little less is not.
+    let relaxed =
+        |c: &str| acrl(&["solve", "problems/monitoring.toml", "--require", c, "--require", "r2>=0.55"]);
+    assert_eq!(relaxed("r1>=0.45").status.code(), Some(0));
+    assert_eq!(relaxed("r1>=0.451").status.code(), Some(1));
+}
+
+#[test]
+fn directions_signs_and_two_sided_requirements_come_back_as_given() {
+    let (object, _) = json(&["solve", "problems/queue.toml"]);
+    assert!(number(&object["objective"]) > 0.0, "power is minimised and positive");
+    assert!(number(&object["values"]["queue"]) <= 4.0 + 1e-6 && number(&object["values"]["queue"]) > 0.0);
+    assert!(number(&object["bounds"][0]) <= number(&object["bounds"][1]));
+    let two_sided = ["--require", "r1>=0.3", "--require", "r1<=0.35"];
+    let (object, status) = json(&[&["solve", "monitoring"], &two_sided[..]].concat());
+    assert_eq!(status, 0);
+    assert!(object["multipliers"].get("r1.min").is_some() && object["multipliers"].get("r1.max").is_some());
+}
+
+#[test]
+fn many_runs_give_the_same_numbers_on_one_thread_and_on_all() {
+    let args = ["run", "problems/queue.toml", "--runs", "8", "--steps", "20000", "--seed", "3", "--json"];
+    let one = acrl(&[&args[..], &["--threads", "1"]].concat()).stdout;
+    let all = acrl(&args).stdout;
+    assert!(!one.is_empty() && one == all);
+    let other =
+        acrl(&["run", "problems/queue.toml", "--runs", "8", "--steps", "20000", "--seed", "4", "--json"])
+            .stdout;
+    assert_ne!(one, other, "the seed matters");
+}
+
+#[test]
+fn every_bundled_problem_is_solved_and_run() {
+    let (object, _) = json(&["problems"]);
+    let names: Vec<&str> =
+        object["problems"].as_array().unwrap().iter().map(|p| p["name"].as_str().unwrap()).collect();
+    assert!(names.len() >= 5);
+    for name in names {
+        let (solved, status) = json(&["solve", name]);
+        assert_eq!((solved["status"].as_str(), status), (Some("optimal"), 0), "{name}");
+        let (object, status) = json(&["run", name]);
+        assert_eq!((object["diagnosis"]["verdict"].as_str(), status), (Some("met"), 0), "{name}: {object}");
+    }
+}
+
+#[test]
+fn check_prints_what_the_theorems_need() {
+    let (object, status) = json(&["check", "monitoring"]);
+    assert_eq!(status, 0);
+    close(&object["slater"]["constant"], 1.0 / 6.0, 1e-6);
+    let theory = &object["theory"];
+    close(&theory["squared_bound"], 5.0 / 9.0, 1e-9);
+    close(&theory["promised_loss"], 0.5 * 5.0 / 18.0, 1e-9);
+    close(&theory["step_size_for_wanted_loss"], 2.0 * 0.01 * 9.0 / 5.0, 1e-9);
+    close(&theory["switch_time"], 2.0, 1e-9);
+    assert!(theory["suggested_epoch"].as_u64().unwrap() > 1);
+    let text = text(&["check", "monitoring"]);
+    for expected in ["(A1) holds", "(A2) B^2", "Assumption 1", "Assumption 2", "step size"] {
+        assert!(text.contains(expected), "{expected:?} is missing from\n{text}");
+    }
+    assert_eq!(
+        acrl(&["check", "monitoring", "--require", "r1>=0.55", "--require", "r2>=0.55"]).status.code(),
+        Some(1)
+    );
+}
+
+#[test]
+fn compare_puts_every_method_in_one_table() {
+    let (object, status) = json(&["compare", "monitoring"]);
+    assert_eq!(status, 0);
+    let methods = object["methods"].as_array().unwrap();
+    let met = |name: &str| {
+        let entry =
+            methods.iter().find(|m| m["method"] == name).unwrap_or_else(|| panic!("no {name}: {object}"));
+        entry["met"].as_bool().unwrap()
+    };
+    assert!(met("a-crl (exact)") && met("a-crl (learned)") && met("primal averaging (by occupancy)"));
+    assert!(!met("fixed weights") && !met("dual descent, stopped") && !met("primal averaging (by state)"));
+    let text = text(&["compare", "monitoring"]);
+    assert!(text.contains("a-crl (exact)") && text.contains("fixed weights"), "{text}");
+}
+
+#[test]
+fn a_log_holds_one_event_a_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.jsonl");
+    let output = acrl(&["run", "monitoring", "--steps", "1000", "--log", path.to_str().unwrap()]);
+    assert!(matches!(output.status.code(), Some(0 | 1)));
+    let log = std::fs::read_to_string(path).unwrap();
+    let events: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(events.len(), 102);
+    assert_eq!(events[0]["type"], "started");
+    assert_eq!(events[1]["type"], "epoch");
+    assert_eq!(events[101]["type"], "finished");
+    assert_eq!(events[100]["data"]["multipliers"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn init_writes_a_file_that_works_and_never_overwrites() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mine.toml");
+    let path = path.to_str().unwrap();
+    assert!(acrl(&["init", "inline", "-o", path]).status.success());
+    assert!(acrl(&["solve", path]).status.success());
+    let again = acrl(&["init", "queue", "-o", path]);
+    assert_eq!(again.status.code(), Some(2));
+    assert!(acrl(&["solve", path]).status.success(), "the first file is still there");
+}
+
+#[test]
+fn help_has_examples_and_plain_acrl_is_help() {
+    let plain = acrl(&[]);
+    assert!(plain.status.success());
+    assert!(String::from_utf8_lossy(&plain.stdout).contains("Examples:"));
+    for verb in ["solve", "run", "compare", "check", "init", "completions"] {
+        let help = text(&[verb, "--help"]);
+        assert!(help.contains("Examples:") && help.contains(&format!("acrl {verb}")), "{verb}: {help}");
+    }
+    assert!(text(&["--version"]).starts_with("acrl "));
+    for shell in ["bash", "zsh", "fish"] {
+        assert!(text(&["completions", shell]).contains("acrl"));
+    }
+}
+
+#[test]
+fn output_is_plain_in_a_pipe_and_coloured_on_request() {
+    assert!(!text(&["run", "monitoring"]).contains('\u{1b}'));
+    assert!(text(&["run", "monitoring", "--color", "always"]).contains('\u{1b}'));
+    assert!(acrl(&["run", "monitoring"]).stderr.is_empty(), "no progress bar in a pipe");
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_acrl"))
+        .args(["completions", "bash"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(0));
+}
+
+#[test]
+fn a_full_disk_is_an_error_that_names_the_file() {
+    // /dev/full accepts an open and refuses every write.
+    if !Path::new("/dev/full").exists() {
+        return;
+    }
+    let output = acrl(&["run", "monitoring", "--log", "/dev/full"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("cannot write /dev/full"));
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let status = Command::new(env!("CARGO_BIN_EXE_acrl"))
+        .args(["problems"])
+        .stdout(full)
+        .stderr(Stdio::null())
+        .status()
+        .unwrap();
+    assert_eq!(status.code(), Some(2));
+}
