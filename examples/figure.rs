@@ -55,6 +55,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     area.fill(&WHITE)?;
     let (top, bottom) = area.split_vertically(280);
 
+    let whole = |x: &f64| format!("{x:.0}");
     let mut chart = ChartBuilder::on(&top)
         .caption("share of time so far in each region: required 1/3 at R1 and at R2", ("sans-serif", 17))
         .margin(12)
@@ -96,6 +97,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .configure_mesh()
         .light_line_style(TRANSPARENT)
         .bold_line_style(BLACK.mix(0.1))
+        .x_label_formatter(&whole)
         .x_desc("epoch (10 steps each)")
         .draw()?;
     chart.draw_series(LineSeries::new([(0.0, 1.0), (EPOCHS as f64, 1.0)], BLACK.mix(0.6).stroke_width(1)))?;

@@ -276,3 +276,47 @@ fn a_full_disk_is_an_error_that_names_the_file() {
         .unwrap();
     assert_eq!(status.code(), Some(2));
 }
+
+/// Every key that is printed is explained in docs/json.md.
+#[test]
+fn every_json_key_is_documented() {
+    fn keys(value: &Value, found: &mut std::collections::BTreeSet<String>) {
+        match value {
+            Value::Object(map) => {
+                for (key, value) in map {
+                    found.insert(key.clone());
+                    keys(value, found);
+                }
+            }
+            Value::Array(list) => list.iter().for_each(|value| keys(value, found)),
+            _ => {}
+        }
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.jsonl");
+    acrl(&["run", "monitoring", "--steps", "100", "--log", path.to_str().unwrap()]);
+    let mut found = std::collections::BTreeSet::new();
+    for line in std::fs::read_to_string(path).unwrap().lines() {
+        keys(&serde_json::from_str(line).unwrap(), &mut found);
+    }
+    let impossible = ["--require", "r1>=0.55", "--require", "r2>=0.55"];
+    for args in [
+        &["solve", "monitoring"][..],
+        &[&["solve", "monitoring"], &impossible[..]].concat(),
+        &["solve", "monitoring", "--require", "r1>=0", "--require", "r2>=0"],
+        &["run", "monitoring"],
+        &["check", "monitoring"],
+        &[&["check", "monitoring"], &impossible[..]].concat(),
+        &["compare", "monitoring", "--steps", "1000", "--budget", "1000"],
+        &["problems"],
+    ] {
+        keys(&json(args).0, &mut found);
+    }
+    let page = std::fs::read_to_string(root().join("docs/json.md")).unwrap();
+    let rewards = ["r0", "r1", "r2", "type", "data"];
+    let missing: Vec<&String> = found
+        .iter()
+        .filter(|key| !rewards.contains(&key.as_str()) && !page.contains(&format!("`{key}`")))
+        .collect();
+    assert!(missing.is_empty(), "not in docs/json.md: {missing:?}");
+}

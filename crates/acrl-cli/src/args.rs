@@ -145,7 +145,7 @@ pub(crate) struct Source {
     minimize: Option<String>,
 
     /// Require 'NAME>=X' or 'NAME<=X'; replaces the problem's requirement on that reward and side
-    #[arg(long = "require", value_name = "NAME>=X")]
+    #[arg(long = "require", value_name = "BOUND")]
     pub(crate) require: Vec<Requirement>,
 }
 
@@ -271,10 +271,36 @@ fn epoch(text: &str) -> Result<EpochArg, String> {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use clap::CommandFactory as _;
 
     #[test]
     fn the_definitions_are_sound() {
-        super::Cli::command().debug_assert();
+        Cli::command().debug_assert();
+    }
+
+    /// `docs/cli.md` is what the definitions say. `ACRL_BLESS=1` writes it anew.
+    #[test]
+    fn the_reference_page_is_up_to_date() {
+        let mut root = Cli::command().term_width(100);
+        root.build();
+        let mut page =
+            "# Command line\n\nGenerated from the definitions of the flags; see CONTRIBUTING.\n".to_owned();
+        page += &section("acrl", &mut root.clone());
+        for verb in root.get_subcommands().filter(|c| c.get_name() != "help") {
+            page += &section(&format!("acrl {}", verb.get_name()), &mut verb.clone().term_width(100));
+        }
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/cli.md");
+        if std::env::var_os("ACRL_BLESS").is_some() {
+            std::fs::write(&path, &page).unwrap();
+        }
+        let written = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(written == page, "docs/cli.md is out of date: run this test with ACRL_BLESS=1");
+    }
+
+    fn section(title: &str, command: &mut clap::Command) -> String {
+        let help = command.render_long_help().to_string();
+        let lines: Vec<&str> = help.lines().map(str::trim_end).collect();
+        format!("\n## `{title}`\n\n```text\n{}\n```\n", lines.join("\n").trim_end())
     }
 }

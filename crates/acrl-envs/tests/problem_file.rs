@@ -357,3 +357,15 @@ proptest! {
         let _ = Problem::parse(&piece);
     }
 }
+
+/// The examples of the documentation are problem files.
+#[test]
+fn the_documented_examples_are_read() {
+    let page = include_str!("../../../docs/problem-file.md");
+    let blocks: Vec<&str> =
+        page.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
+    assert!(blocks.len() >= 3);
+    for block in blocks {
+        Problem::parse(block).unwrap_or_else(|error| panic!("{error}\n{block}"));
+    }
+}

@@ -37,3 +37,8 @@ pub use solve::{
     Answer, Component, Optimum, Slack, SolveError, SolveOptions, SolveRound, feasible, most_slack, solve,
 };
 pub use task::FiniteTask;
+
+/// The README's example, kept true.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

@@ -432,7 +432,8 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(400))]
+        // 256 cases, or as many as PROPTEST_CASES asks for (`make check-slow`).
+        #![proptest_config(ProptestConfig::default())]
 
         /// The set of attainable values is the hull of those of deterministic rules: so enumeration
         /// knows the answer, feasible or not, in both directions.
