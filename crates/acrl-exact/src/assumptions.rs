@@ -25,7 +25,8 @@ pub struct Assumptions {
     pub bias: Vec<EpochBias>,
     /// Assumption 2: the drift at the visited multipliers.
     pub drift: Drift,
-    /// The longest expected number of steps that a visited change of rule takes.
+    /// The longest expected number of steps that a visited change of rule takes: from where the old rule
+    /// spends nine tenths of its time to where the new one does.
     pub switch_time: f64,
     /// The smallest T₀ with ε(T₀) ≤ C: long enough for the proof. `None` if it is longer than
     /// [`Assumptions::LONGEST`] or C is not positive.
@@ -63,6 +64,8 @@ pub struct Drift {
 impl Assumptions {
     /// T₀ is examined up to here.
     pub const LONGEST: u64 = 1000;
+    /// The share of time that makes the core of a rule.
+    const CORE: f64 = 0.9;
     /// At most so many visited rules are examined.
     const RULES: usize = 64;
 
@@ -74,10 +77,8 @@ impl Assumptions {
         step_size: f64,
         options: &SolveOptions,
     ) -> Result<Self, SolveError> {
-        let (r0, scales) = (task.objective_scale(), task.scales());
-        let scaled_bounds: Vec<f64> = task.bounds().iter().zip(scales).map(|(c, r)| c / r).collect();
-        let scaled = |r: Vec<f64>| -> Vec<f64> { r.iter().zip(scales).map(|(r, s)| r / s).collect() };
-        let b2 = squared_bound(task.reward_vectors().into_iter().map(scaled), &scaled_bounds);
+        let r0 = task.objective_scale();
+        let b2 = scaled_squared_bound(task);
         let slater = most_slack(task, options)?;
         let constant = slater.as_ref().map_or(0.0, |s| s.lower);
         let bound = slater.as_ref().filter(|_| constant > 0.0).map(|s| {
@@ -102,6 +103,33 @@ impl Assumptions {
             loss: r0 * optimality_loss(step_size, b2, 0.0),
         })
     }
+}
+
+/// What Σ λ_i R_i may come to in an execution whose epoch is long enough: twice the Lemma's bound and
+/// one step beyond, which leaves room for chance. `None` if there is no slack, and so no bound.
+pub fn multiplier_reach(
+    task: &FiniteTask<'_>,
+    optimum: &Optimum,
+    slack: &Slack,
+    step_size: f64,
+) -> Option<f64> {
+    if slack.lower <= 1e-9 {
+        return None;
+    }
+    let b2 = scaled_squared_bound(task);
+    let r0 = task.objective_scale();
+    let bound =
+        multiplier_bound(optimum.upper / r0, slack.values.objective() / r0, slack.lower, step_size, b2);
+    let step = step_size * (task.len() as f64 * b2).sqrt();
+    Some(2.0 * r0 * (bound + step))
+}
+
+/// B² in units of ranges.
+fn scaled_squared_bound(task: &FiniteTask<'_>) -> f64 {
+    let scales = task.scales();
+    let bounds: Vec<f64> = task.bounds().iter().zip(scales).map(|(c, r)| c / r).collect();
+    let scaled = |r: Vec<f64>| -> Vec<f64> { r.iter().zip(scales).map(|(r, s)| r / s).collect() };
+    squared_bound(task.reward_vectors().into_iter().map(scaled), &bounds)
 }
 
 /// The rules visited by an execution, with the multipliers at which each was in force.
@@ -211,9 +239,9 @@ impl Visits {
         for &(from, to) in &self.switches {
             let (from, to) = (&self.rules[from].chain, &self.rules[to].chain);
             let mut settled = vec![false; self.rules[0].rule.len()];
-            to.recurrent_classes().flatten().for_each(|&s| settled[s] = true);
+            to.core(Assumptions::CORE).into_iter().for_each(|s| settled[s] = true);
             let times = to.hitting_times(&settled)?;
-            longest = from.recurrent_classes().flatten().map(|&s| times[s]).fold(longest, f64::max);
+            longest = from.core(Assumptions::CORE).into_iter().map(|s| times[s]).fold(longest, f64::max);
         }
         Ok(longest)
     }

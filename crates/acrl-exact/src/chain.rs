@@ -77,9 +77,23 @@ impl Chain {
         self.targets[range.clone()].iter().copied().zip(self.probabilities[range].iter().copied())
     }
 
-    /// The states of each recurrent class.
-    pub(crate) fn recurrent_classes(&self) -> impl Iterator<Item = &[usize]> {
-        self.classes.iter().map(|class| class.states.as_slice())
+    /// The states in which the chain is found most of the time: of each recurrent class the likeliest
+    /// ones that together have at least `share` of its stationary probability.
+    pub(crate) fn core(&self, share: f64) -> Vec<usize> {
+        let mut core = Vec::new();
+        for class in &self.classes {
+            let mut order: Vec<usize> = (0..class.states.len()).collect();
+            order.sort_by(|&i, &j| class.stationary[j].total_cmp(&class.stationary[i]));
+            let mut mass = 0.0;
+            for i in order {
+                if mass >= share {
+                    break;
+                }
+                mass += class.stationary[i];
+                core.push(class.states[i]);
+            }
+        }
+        core
     }
 
     /// The gain g and the bias h of a reward r(s).

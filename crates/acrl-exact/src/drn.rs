@@ -1,4 +1,4 @@
-//! Storm's explicit format for finite models, `.drn`: [`read`] and [`write`].
+//! Storm's explicit format for finite models, `.drn`: [`read()`] and [`write()`].
 //!
 //! ```text
 //! // Exported by storm            a comment: a line, or after @model the end of one

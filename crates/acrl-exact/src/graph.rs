@@ -81,6 +81,34 @@ impl Structure {
     }
 }
 
+/// The states from which some policy reaches a goal with probability 1.
+pub(crate) fn almost_surely_reaching(model: &FiniteCmdp, goal: &[bool]) -> Vec<bool> {
+    let n = model.states();
+    let mut kept = vec![true; n];
+    loop {
+        // Which states can get to the goal at all, by choices that never leave the kept states?
+        let mut reaching: Vec<bool> = (0..n).map(|s| kept[s] && goal[s]).collect();
+        loop {
+            let steps = |s: &usize| {
+                let choice = |c: usize| {
+                    let targets = model.choice(c).targets;
+                    targets.iter().all(|&t| kept[t as usize]) && targets.iter().any(|&t| reaching[t as usize])
+                };
+                kept[*s] && !reaching[*s] && model.choices(*s).any(choice)
+            };
+            let more: Vec<usize> = (0..n).filter(steps).collect();
+            if more.is_empty() {
+                break;
+            }
+            more.into_iter().for_each(|s| reaching[s] = true);
+        }
+        if reaching == kept {
+            return kept;
+        }
+        kept = reaching;
+    }
+}
+
 /// Splits into components, drops the choices that leave their component, until nothing changes.
 fn end_components(model: &FiniteCmdp, within: &[bool]) -> Vec<Vec<usize>> {
     let n = model.states();
@@ -154,6 +182,19 @@ mod tests {
         assert_eq!(structure.end_components, vec![vec![1], vec![2]]);
         assert_eq!(structure.reachable, [true, true, true, false]);
         assert!(!structure.is_communicating());
+    }
+
+    #[test]
+    fn reaching_for_sure_is_more_than_reaching() {
+        let mut b = FiniteCmdp::builder(["x"]);
+        (0..4).for_each(|s| _ = b.state(s.to_string()));
+        b.choice(0, "gamble", &[(1, 0.5), (2, 0.5)], &[0.0]);
+        b.choice(1, "stay", &[(1, 1.0)], &[0.0]);
+        b.choice(2, "stay", &[(2, 1.0)], &[0.0]);
+        b.choice(3, "try again", &[(1, 0.1), (3, 0.9)], &[0.0]);
+        b.choice(3, "give up", &[(2, 1.0)], &[0.0]);
+        let model = b.build().unwrap();
+        assert_eq!(almost_surely_reaching(&model, &[false, true, false, false]), [false, true, false, true]);
     }
 
     #[test]

@@ -8,6 +8,7 @@
 //! | which policy maximises the Lagrangian at λ? | [`maximise`], [`dual_function`], [`optimal_actions`] |
 //! | run π(λ) online | [`ExactPolicy`] with [`acrl::execute`] |
 //! | what is the optimum, and the price of each requirement? | [`solve`] |
+//! | what can be had on almost every path of a model in several parts? | [`almost_sure()`] |
 //! | how much slack is there (A1)? | [`most_slack`] |
 //! | which requirements conflict, and by how much? | [`solve`] again: [`Conflict`] |
 //! | what do the theorems need and promise here? | [`assumptions`] |
@@ -18,6 +19,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod almost_sure;
 pub mod assumptions;
 mod chain;
 mod conflict;
@@ -27,7 +29,10 @@ mod maximise;
 mod policy;
 mod solve;
 mod task;
+#[cfg(test)]
+mod test_models;
 
+pub use almost_sure::{AlmostSure, ComponentAnswer, almost_sure};
 pub use chain::Singular;
 pub use conflict::{Conflict, Relaxation};
 pub use graph::Structure;

@@ -388,44 +388,9 @@ impl<'t, 'm> Columns<'t, 'm> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use acrl::{FiniteCmdp, Objective, Requirement, Rng, Specification};
+    use crate::test_models::{all_rules, model};
+    use acrl::{FiniteCmdp, Objective, Requirement, Specification};
     use proptest::prelude::*;
-
-    /// A random model of up to 5 states with ragged actions and sparse, sometimes deterministic
-    /// transitions: communicating, with transient states, or multichain, as it comes.
-    fn model(seed: u64) -> FiniteCmdp {
-        let mut rng = Rng::new(seed);
-        let states = 2 + rng.index(4);
-        let mut b = FiniteCmdp::builder(["r0", "r1", "r2"]);
-        (0..states).for_each(|s| _ = b.state(s.to_string()));
-        for s in 0..states {
-            for a in 0..1 + rng.index(3) {
-                let (t, u, p) = (rng.index(states), rng.index(states), rng.uniform());
-                let to = if t == u || p < 0.3 { vec![(t, 1.0)] } else { vec![(t, p), (u, 1.0 - p)] };
-                let rewards = [rng.uniform(), rng.uniform(), (rng.index(3) as f64) / 2.0];
-                b.choice(s, a.to_string(), &to, &rewards);
-            }
-        }
-        b.build().unwrap()
-    }
-
-    /// The values of every deterministic rule.
-    fn all_values(task: &FiniteTask<'_>) -> Vec<Vec<f64>> {
-        let model = task.model();
-        let counts: Vec<usize> = (0..model.states()).map(|s| model.choices(s).len()).collect();
-        let total: usize = counts.iter().product();
-        (0..total)
-            .map(|mut code| {
-                let digit = |n: &usize| {
-                    let digit = code % n;
-                    code /= n;
-                    digit
-                };
-                let rule: Vec<usize> = counts.iter().map(digit).collect();
-                task.values(&rule).unwrap().as_slice().to_vec()
-            })
-            .collect()
-    }
 
     fn quiet(task: &FiniteTask<'_>) -> Answer {
         solve(task, &SolveOptions::default(), &mut |_| ControlFlow::Continue(())).unwrap()
@@ -448,7 +413,8 @@ mod tests {
                 Some(objective), vec![Requirement::at_least("r1", c1).unwrap(), second.unwrap()]
             ).unwrap();
             let task = FiniteTask::new(&model, &specification).unwrap();
-            let values = all_values(&task);
+            let values: Vec<Vec<f64>> =
+                all_rules(&model).iter().map(|rule| task.values(rule).unwrap().as_slice().to_vec()).collect();
             let expected = best_mixture(&values, task.bounds());
             match quiet(&task) {
                 Answer::Optimal(optimum) => {

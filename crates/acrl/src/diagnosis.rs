@@ -41,6 +41,11 @@ pub struct Evidence {
     pub growth: f64,
     /// max_p min_i of the slack in units of each reward's range, by the exact model.
     pub exact_slack: Option<f64>,
+    /// Σ λ_i R_i at the end, over what it can be while the multipliers are still on their way to λ*
+    /// ([`Symptoms::reach`]).
+    pub reach: Option<f64>,
+    /// The number of dual updates.
+    pub updates: u64,
     /// The same over mixtures of all reward vectors seen.
     pub seen_slack: Option<f64>,
     /// The same over mixtures of the settled averages of the policies π(·, w).
@@ -71,6 +76,13 @@ pub struct Symptoms<'a> {
     pub shortfalls: Vec<f64>,
     /// The deficits per step in the second half, of the worst run ([`crate::Execution::growth`]).
     pub growth: Vec<f64>,
+    /// Σ λ_i R_i at the end, in the run where it is largest.
+    pub size: f64,
+    /// The number of dual updates of each run.
+    pub updates: u64,
+    /// What Σ λ_i R_i may come to with an epoch that is long enough, if that is known: up to there a
+    /// growing multiplier is only on its way.
+    pub reach: Option<f64>,
     /// From an exact model, if there is one.
     pub exact: Option<ExactEvidence>,
     /// All reward vectors (r₁ … r_m) that can occur or were seen, if they are few enough to know.
@@ -80,10 +92,14 @@ pub struct Symptoms<'a> {
 }
 
 impl Diagnosis {
+    /// With fewer dual updates than this, growth says nothing.
+    const UPDATES: u64 = 20;
+
     /// Judges in this order: met; infeasible by the exact model, or else over all reward vectors
     /// seen; insufficient over the settled averages; growing multipliers; converging.
     ///
-    /// The first half of a run, in which multipliers grow from zero, is not evidence.
+    /// Multipliers that grow from zero at the start of a run are not evidence: not in its first half, not
+    /// in a run of a few updates, and not while they are within reach of where they belong.
     pub fn judge(symptoms: &Symptoms<'_>) -> Self {
         let s = symptoms;
         let over =
@@ -98,6 +114,8 @@ impl Diagnosis {
             certificate: behind.iter().copied().fold(0.0, f64::max),
             growth: growing.iter().copied().fold(0.0, f64::max),
             exact_slack: s.exact.as_ref().map(|e| e.slack),
+            reach: s.reach.map(|reach| s.size / reach),
+            updates: s.updates,
             seen_slack: seen.as_ref().map(|g| g.value),
             settled_slack: settled.as_ref().map(|g| g.value),
         };
@@ -111,7 +129,10 @@ impl Diagnosis {
             (Verdict::Infeasible, named(&|i| game.prices[i] > 1e-9))
         } else if let Some(game) = settled.filter(|g| negative(g.value)) {
             (Verdict::PolicyInsufficient, named(&|i| game.prices[i] > 1e-9))
-        } else if evidence.growth > 0.5 {
+        } else if evidence.growth > 0.5
+            && s.updates >= Self::UPDATES
+            && evidence.reach.is_none_or(|reach| reach > 1.0)
+        {
             (Verdict::EpochTooShort, named(&|i| growing[i] > 0.5))
         } else {
             (Verdict::Converging, named(&|i| behind[i] > 1.0))
@@ -132,6 +153,7 @@ mod tests {
             tolerances: vec![0.005, 0.005],
             shortfalls: vec![shortfall, 0.0],
             growth: vec![growth, 0.0],
+            updates: 1000,
             ..Symptoms::default()
         }
     }
@@ -149,6 +171,12 @@ mod tests {
         assert_eq!(verdict(&symptoms(0.004, 0.1)), (Verdict::Met, vec!["a".into(), "b".into()]));
         assert_eq!(verdict(&symptoms(0.1, 0.0)), (Verdict::Converging, vec!["a".into()]));
         assert_eq!(verdict(&symptoms(0.1, 0.1)), (Verdict::EpochTooShort, vec!["a".into()]));
+        let s = Symptoms { updates: 3, ..symptoms(0.1, 0.1) };
+        assert_eq!(verdict(&s).0, Verdict::Converging, "three updates say nothing");
+        let s = Symptoms { size: 1.0, reach: Some(2.0), ..symptoms(0.1, 0.1) };
+        assert_eq!(verdict(&s).0, Verdict::Converging, "still on their way");
+        let s = Symptoms { size: 9.0, reach: Some(2.0), ..symptoms(0.1, 0.1) };
+        assert_eq!(verdict(&s).0, Verdict::EpochTooShort);
         let s = Symptoms { seen: &apart, settled: &weak, ..symptoms(0.1, 0.1) };
         assert_eq!(verdict(&s).0, Verdict::PolicyInsufficient);
         let s = Symptoms { seen: &poor, ..symptoms(0.1, 0.1) };

@@ -51,7 +51,10 @@ pub enum Error {
     #[error("two requirements are called '{0}': give one of them another name")]
     DuplicateRequirement(String),
     /// A requirement that cannot be read.
-    #[error("cannot read the requirement '{0}': write NAME>=NUMBER or NAME<=NUMBER, for example 'r1>=0.25'")]
+    #[error(
+        "cannot read the requirement '{0}': write NAME>=NUMBER or NAME<=NUMBER, in quotes because the shell takes \
+         < and > for itself, for example 'r1>=0.25'"
+    )]
     RequirementSyntax(String),
     /// An action that the state does not have.
     #[error("state {state} has no action number {action}")]

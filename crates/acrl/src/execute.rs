@@ -33,6 +33,8 @@ pub struct Execution<S> {
     pub growth: Vec<f64>,
     /// T₀ at the end.
     pub epoch: u64,
+    /// The epochs completed: the number of dual updates.
+    pub epochs: u64,
     /// The state and multipliers at the end.
     pub last: AugmentedState<S>,
 }
@@ -86,12 +88,13 @@ pub fn execute<E: Environment, P: Policy<E::State, E::Action>>(
     let mut watch = Watch::new(dynamics, steps);
     let names = task.specification().names();
     let mut stop = observer.event(&Event::Started { requirements: &names, steps }).is_break();
-    let mut taken = 0;
+    let (mut taken, mut epochs) = (0, 0);
     while taken < steps && !stop {
         let action = policy.act(&state, dynamics.multipliers(), rng); // a_t ~ π(s_t, λ_k)
         state = task.step(&state, &action, &mut rewards, rng)?;
         taken += 1;
         if let Some(epoch) = dynamics.observe(&rewards)? {
+            epochs += 1;
             watch.multipliers(epoch.multipliers, epoch.steps);
             stop = observer.event(&Event::Epoch(epoch)).is_break();
         }
@@ -112,6 +115,7 @@ pub fn execute<E: Environment, P: Policy<E::State, E::Action>>(
         multipliers: watch.statistics(dynamics.multipliers()),
         growth: watch.growth(dynamics, taken),
         epoch: dynamics.epoch_length(),
+        epochs,
         last: AugmentedState { state, multipliers: dynamics.multipliers().clone() },
     })
 }

@@ -64,6 +64,12 @@ impl RunReport {
         symptoms.bounds = specification.bounds();
         symptoms.shortfalls =
             (0..m).map(|i| most(&|run| run.certificate.requirements[i].shortfall)).collect();
+        let size = |run: &Execution<S>| {
+            let multipliers = run.last.multipliers.as_slice().iter().zip(&symptoms.scales);
+            multipliers.map(|(l, r)| l * r).sum::<f64>()
+        };
+        symptoms.size = most(&size);
+        symptoms.updates = runs.iter().map(|run| run.epochs).min().unwrap_or(0);
         symptoms.growth = (0..m).map(|i| most(&|run| run.growth[i])).collect();
 
         let objective = specification.objective();

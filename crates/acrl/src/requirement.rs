@@ -226,8 +226,10 @@ impl Specification {
     /// the same reward and side replaced.
     pub fn require(&self, requirement: Requirement) -> Result<Self, Error> {
         let mut requirements = self.requirements.clone();
-        let same =
-            |r: &&mut Requirement| r.reward == requirement.reward && r.direction == requirement.direction;
+        let same = |r: &&mut Requirement| {
+            let same = r.reward == requirement.reward || r.name == requirement.name;
+            same && r.direction == requirement.direction
+        };
         match requirements.iter_mut().find(same) {
             Some(existing) => existing.bound = requirement.bound,
             None => requirements.push(requirement),

@@ -1,0 +1,170 @@
+//! Models that fall into several end components: what can be had on almost every path.
+//!
+//! A run ends in one of the components, and no switching takes it out again. So a mixture over
+//! components has the right *expected* values, but on no single path. On almost every path one can
+//! have what a component offers by itself, if the component is reached with probability 1.
+
+use acrl::{FiniteCmdp, Objective, Specification};
+
+use crate::graph::almost_surely_reaching;
+use crate::solve::{SolveError, SolveOptions, most_slack, optimum};
+use crate::{FiniteTask, maximise};
+
+/// What can be had on almost every path.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AlmostSure {
+    /// The best expected V₀ among policies that meet every requirement on almost every path, in the
+    /// sign of the paper; `None` if there is none.
+    pub objective: Option<f64>,
+    /// Each end component by itself, in the order of [`Structure`](crate::Structure).
+    pub components: Vec<ComponentAnswer>,
+}
+
+/// What one end component offers to an agent that stays in it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ComponentAnswer {
+    /// The optimum; `None` if the requirements cannot be met there.
+    pub objective: Option<f64>,
+    /// max_π min_i (V_i − c_i)/R_i there; infinite without requirements.
+    pub slack: f64,
+}
+
+/// Analyses every end component, and which of those that meet the requirements are reached for sure.
+pub fn almost_sure(task: &FiniteTask<'_>, options: &SolveOptions) -> Result<AlmostSure, SolveError> {
+    let model = task.model();
+    let mut components = Vec::new();
+    for states in &task.structure().end_components {
+        let inside = component(model, states)?;
+        let inside = FiniteTask::new(&inside, task.specification())?;
+        let slack = most_slack(&inside, options)?.map_or(f64::INFINITY, |s| s.lower);
+        let objective = optimum(&inside, options)?.map(|best| best.objective);
+        components.push(ComponentAnswer { objective, slack });
+    }
+    let objective = best_reached_for_sure(task, &components)?;
+    Ok(AlmostSure { objective, components })
+}
+
+/// The model of an agent that never leaves a component.
+fn component(model: &FiniteCmdp, states: &[usize]) -> Result<FiniteCmdp, SolveError> {
+    let position = |t: u32| states.binary_search(&(t as usize)).ok();
+    let mut inside = FiniteCmdp::builder(model.reward_names().to_vec());
+    for &s in states {
+        inside.state(model.state_name(s));
+    }
+    for (i, &s) in states.iter().enumerate() {
+        for c in model.choices(s) {
+            let choice = model.choice(c);
+            let to: Option<Vec<(usize, f64)>> = choice
+                .targets
+                .iter()
+                .zip(choice.probabilities)
+                .map(|(t, p)| Some((position(*t)?, *p)))
+                .collect();
+            if let Some(to) = to {
+                inside.choice(i, choice.action, &to, choice.rewards);
+            }
+        }
+    }
+    Ok(inside.build().map_err(acrl::Error::from)?)
+}
+
+/// Among policies that reach components with an answer with probability 1, the best expected answer:
+/// a model in which one may settle in such a component for its answer, and earns less while under way.
+fn best_reached_for_sure(
+    task: &FiniteTask<'_>,
+    components: &[ComponentAnswer],
+) -> Result<Option<f64>, SolveError> {
+    let model = task.model();
+    let mut settle: Vec<Option<f64>> = vec![None; model.states()];
+    for (states, answer) in task.structure().end_components.iter().zip(components) {
+        states.iter().for_each(|&s| settle[s] = answer.objective);
+    }
+    let goal: Vec<bool> = settle.iter().map(Option::is_some).collect();
+    let reaching = almost_surely_reaching(model, &goal);
+    if !model.initial().iter().all(|(s, _)| reaching[*s]) {
+        return Ok(None);
+    }
+    let least = settle.iter().flatten().copied().fold(f64::INFINITY, f64::min);
+    let under_way = least - task.objective_scale();
+    let mut journey = FiniteCmdp::builder(["answer"]);
+    for s in 0..model.states() {
+        journey.state(model.state_name(s));
+    }
+    for s in 0..model.states() {
+        if let Some(answer) = settle[s] {
+            journey.choice(s, "settle", &[(s, 1.0)], &[answer]);
+        }
+        for (a, c) in model.choices(s).enumerate() {
+            let choice = model.choice(c);
+            if reaching[s] && choice.targets.iter().all(|&t| reaching[t as usize]) {
+                let to: Vec<(usize, f64)> = choice
+                    .targets
+                    .iter()
+                    .map(|&t| t as usize)
+                    .zip(choice.probabilities.iter().copied())
+                    .collect();
+                journey.choice(s, format!("go {a}"), &to, &[under_way]);
+            }
+        }
+        if !reaching[s] {
+            journey.choice(s, "lost", &[(s, 1.0)], &[under_way]);
+        }
+    }
+    for &(s, p) in model.initial() {
+        journey.initial(s, p);
+    }
+    let journey = journey.build().map_err(acrl::Error::from)?;
+    let specification = Specification::new(Some(Objective::maximize("answer")), vec![])?;
+    let task = FiniteTask::new(&journey, &specification)?;
+    Ok(Some(maximise(&task, &[1.0])?.value(&task)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use acrl::Requirement;
+
+    /// A hub leads to trap A (r0 = 1, r1 = 0), to trap B (r0 = 0, r1 = 1), or into a room in which one
+    /// can serve (r1 = 1) or earn (r0 = 0.6) as one likes.
+    fn model() -> FiniteCmdp {
+        let mut b = FiniteCmdp::builder(["r0", "r1"]);
+        for name in ["hub", "A", "B", "room"] {
+            b.state(name);
+        }
+        b.choice(0, "to A", &[(1, 1.0)], &[0.0, 0.0]);
+        b.choice(0, "to B", &[(2, 1.0)], &[0.0, 0.0]);
+        b.choice(0, "to the room", &[(3, 1.0)], &[0.0, 0.0]);
+        b.choice(1, "stay", &[(1, 1.0)], &[1.0, 0.0]);
+        b.choice(2, "stay", &[(2, 1.0)], &[0.0, 1.0]);
+        b.choice(3, "serve", &[(3, 1.0)], &[0.0, 1.0]);
+        b.choice(3, "earn", &[(3, 1.0)], &[0.6, 0.0]);
+        b.build().unwrap()
+    }
+
+    fn answer(c: f64) -> (f64, AlmostSure) {
+        let model = model();
+        let requirement = Requirement::at_least("r1", c).unwrap();
+        let specification = Specification::new(Some(Objective::maximize("r0")), vec![requirement]).unwrap();
+        let task = FiniteTask::new(&model, &specification).unwrap();
+        assert!(!task.structure().is_communicating());
+        let options = SolveOptions::default();
+        (optimum(&task, &options).unwrap().unwrap().objective, almost_sure(&task, &options).unwrap())
+    }
+
+    #[test]
+    fn expected_values_mix_components_and_paths_do_not() {
+        let (expected, sure) = answer(0.5);
+        assert!((expected - 0.5).abs() < 1e-9, "half the paths to A, half to B");
+        assert!((sure.objective.unwrap() - 0.3).abs() < 1e-9, "the room alone meets it on every path");
+        let answers: Vec<Option<f64>> = sure.components.iter().map(|c| c.objective).collect();
+        assert_eq!(answers[0], None, "trap A never serves");
+        assert!(answers[1].is_some() && answers[2].is_some());
+    }
+
+    #[test]
+    fn without_a_demand_the_best_trap_is_taken() {
+        let (expected, sure) = answer(0.0);
+        assert!((expected - 1.0).abs() < 1e-9);
+        assert!((sure.objective.unwrap() - 1.0).abs() < 1e-9);
+    }
+}
