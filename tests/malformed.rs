@@ -129,7 +129,7 @@ fn cases() -> Vec<Case> {
         });
     }
     let flags: [(&[&'static str], &'static str); 22] = [
-        (&["run", "problem.toml", "--steps", "0"], "--steps"),
+        (&["run", "problem.toml", "--steps", "0"], "from 1 to 1e15"),
         (&["run", "problem.toml", "--steps", "many"], "many"),
         (&["run", "problem.toml", "--runs", "0"], "--runs"),
         (&["run", "problem.toml", "--step-size", "-1"], "-1"),
@@ -148,7 +148,7 @@ fn cases() -> Vec<Case> {
         (&["solve", "problem.toml", "--gap", "0"], "greater than 0"),
         (&["solve", "nothing.toml"], "nothing.toml"),
         (&["solve", "nonesuch"], "the bundled problems are"),
-        (&["solve", "."], "unknown kind of file"),
+        (&["solve", "."], "is a folder"),
         (&["init", "nonesuch"], "nonesuch"),
         (&["fly"], "fly"),
     ];

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use acrl::{Objective, Requirement};
+use acrl_envs::bundled;
 use clap::builder::Styles;
 use clap::builder::styling::{AnsiColor, Effects};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -85,7 +86,7 @@ Examples:
   acrl solve monitoring --require 'r1>=0.55' --require 'r2>=0.55'   (infeasible: says what conflicts)")]
     Solve(SolveArgs),
 
-    /// Run the exact policy with dual dynamics and report on every requirement
+    /// Run an agent that meets its requirements by adjusting their prices as it goes
     #[command(after_help = "\
 Examples:
   acrl run monitoring
@@ -98,7 +99,10 @@ Examples:
     #[command(after_help = "\
 Examples:
   acrl compare monitoring
-  acrl compare problems/maintenance.toml --runs 5 --json")]
+  acrl compare problems/maintenance.toml --runs 5 --json
+
+Unless told otherwise it takes 3 runs of at least 200000 steps, because baselines settle only on average.
+The exit status is that of A-CRL with the exact policy; the other methods are there to be compared with.")]
     Compare(CompareArgs),
 
     /// Check a problem: what the theorems need and promise, and which epoch and step size to take
@@ -133,7 +137,7 @@ Examples:
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Source {
     /// A problem file (.toml), a model in Storm's explicit format (.drn), or a bundled problem's name
-    #[arg(value_name = "PROBLEM|MODEL")]
+    #[arg(value_name = "PROBLEM|MODEL", value_hint = clap::ValueHint::FilePath)]
     pub(crate) input: String,
 
     /// Maximise this reward instead of the problem's objective
@@ -144,8 +148,9 @@ pub(crate) struct Source {
     #[arg(long, value_name = "NAME")]
     minimize: Option<String>,
 
-    /// Require 'NAME>=X' or 'NAME<=X'; replaces the problem's requirement on that reward and side
-    #[arg(long = "require", value_name = "BOUND")]
+    /// A requirement such as 'r1>=0.2' or 'queue<=4' (in quotes); replaces the problem's own on that reward
+    /// and side. May be given several times
+    #[arg(long = "require", value_name = "CONDITION")]
     pub(crate) require: Vec<Requirement>,
 }
 
@@ -172,7 +177,7 @@ pub(crate) struct SolveArgs {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Execution {
     /// Steps of each run [default: the problem's, else 200000]
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = count)]
     pub(crate) steps: Option<u64>,
 
     /// Number of runs [default: the problem's, else 1]
@@ -211,7 +216,7 @@ pub(crate) struct RunArgs {
     pub(crate) execution: Execution,
 
     /// Write the events of the first run to this file, one JSON object a line
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub(crate) log: Option<PathBuf>,
 }
 
@@ -224,7 +229,7 @@ pub(crate) struct CompareArgs {
     pub(crate) execution: Execution,
 
     /// Environment steps on which each learning method may train [default: the problem's, else 1000000]
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = count)]
     pub(crate) budget: Option<u64>,
 }
 
@@ -244,12 +249,26 @@ pub(crate) struct CheckArgs {
 /// `acrl init`.
 #[derive(Debug, Args)]
 pub(crate) struct InitArgs {
-    /// The bundled problem to start from (see `acrl problems`)
+    /// The bundled problem to start from
+    #[arg(value_parser = clap::builder::PossibleValuesParser::new(bundled().iter().map(|b| b.name)))]
     pub(crate) name: String,
 
     /// The file to write; it must not exist yet [default: standard output]
-    #[arg(long, short, value_name = "FILE")]
+    #[arg(long, short, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub(crate) output: Option<PathBuf>,
+}
+
+/// A whole number above 0; `1e6` and `1_000_000` are readable ways to write one.
+fn count(text: &str) -> Result<u64, String> {
+    let plain = text.replace('_', "");
+    let whole = plain.parse::<u64>().ok().or_else(|| {
+        let value = plain.parse::<f64>().ok()?;
+        (value.fract() == 0.0 && (1.0..=1e15).contains(&value)).then_some(value as u64)
+    });
+    match whole {
+        Some(n) if (1..=1_000_000_000_000_000).contains(&n) => Ok(n),
+        _ => Err("expected a whole number from 1 to 1e15".to_owned()),
+    }
 }
 
 fn positive(text: &str) -> Result<f64, String> {

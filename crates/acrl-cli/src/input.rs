@@ -52,6 +52,10 @@ impl Loaded {
                 run: RunSettings::default(),
                 train: TrainSettings::default(),
             }),
+            _ if path.is_dir() => bail!("{input} is a folder, expected a problem (.toml) or a model (.drn)"),
+            "" if path.exists() => {
+                bail!("{input}: the file's name has no ending: expected a problem (.toml) or a model (.drn)")
+            }
             _ if path.exists() => bail!(
                 "{input}: unknown kind of file '.{extension}': expected a problem (.toml) or a model (.drn)"
             ),

@@ -5,6 +5,7 @@
 mod args;
 mod commands;
 mod input;
+mod interrupt;
 mod output;
 
 use std::process::ExitCode;

@@ -13,6 +13,7 @@ use crate::args::Global;
 
 pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
 pub(crate) const BAD: Style = AnsiColor::Red.on_default().bold();
+pub(crate) const WARN: Style = AnsiColor::Yellow.on_default();
 pub(crate) const STRONG: Style = Style::new().bold();
 pub(crate) const FAINT: Style = Style::new().dimmed();
 
@@ -24,13 +25,14 @@ pub(crate) fn styled(style: Style, text: impl std::fmt::Display) -> String {
 /// Collects the result of a verb and writes it at the end, all at once.
 pub(crate) struct Output {
     text: String,
+    hint: Option<String>,
     json: bool,
     quiet: bool,
 }
 
 impl Output {
     pub(crate) fn new(global: &Global) -> Self {
-        Self { text: String::new(), json: global.json, quiet: global.quiet }
+        Self { text: String::new(), hint: None, json: global.json, quiet: global.quiet }
     }
 
     /// Whether one JSON object is wanted.
@@ -56,11 +58,16 @@ impl Output {
         Ok(())
     }
 
-    /// A hint on standard error, for people.
-    pub(crate) fn hint(&self, text: impl AsRef<str>) {
+    /// A hint on standard error after the result, for people.
+    pub(crate) fn hint(&mut self, text: impl Into<String>) {
         if !self.quiet && !self.json && std::io::stderr().is_terminal() {
-            let _ = writeln!(anstream::stderr(), "{}", styled(FAINT, text.as_ref()));
+            self.hint = Some(text.into());
         }
+    }
+
+    /// A warning on standard error.
+    pub(crate) fn warn(&self, text: &str) {
+        let _ = writeln!(anstream::stderr(), "{}: {text}", styled(WARN, "warning"));
     }
 
     /// A bar over a number of steps, shown on a terminal only.
@@ -89,9 +96,13 @@ impl Output {
     pub(crate) fn finish(&self) -> anyhow::Result<()> {
         let mut stdout = anstream::stdout().lock();
         match stdout.write_all(self.text.as_bytes()).and_then(|()| stdout.flush()) {
-            Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-            result => result.context("cannot write to standard output"),
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(()),
+            result => result.context("cannot write to standard output")?,
         }
+        if let Some(hint) = &self.hint {
+            let _ = writeln!(anstream::stderr(), "\n{}", styled(FAINT, hint));
+        }
+        Ok(())
     }
 }
 
@@ -106,7 +117,8 @@ pub(crate) fn error(error: &anyhow::Error) {
 
 /// A number with so many significant digits, plainly written where that is readable.
 pub(crate) fn figure(x: f64, digits: usize) -> String {
-    if x == 0.0 {
+    // Less than this is rounding.
+    if x.abs() < 1e-12 {
         return "0".to_owned();
     }
     let magnitude = x.abs().log10().floor() as i32;
@@ -116,6 +128,17 @@ pub(crate) fn figure(x: f64, digits: usize) -> String {
     let decimals = (digits as i32 - 1 - magnitude).max(0) as usize;
     let text = format!("{x:.decimals$}");
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
+/// "1 step", "2 steps".
+pub(crate) fn count(n: u64, what: &str) -> String {
+    if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
+}
+
+/// ">=" or "<=" and the bound.
+pub(crate) fn relation(requirement: &acrl::Requirement, digits: usize) -> String {
+    let sign = if requirement.sign() > 0.0 { ">=" } else { "<=" };
+    format!("{sign} {}", figure(requirement.bound(), digits))
 }
 
 /// A table with a header; the first column is text and the others are numbers, aligned right.
@@ -170,6 +193,7 @@ mod tests {
             (1.0, "1"),
             (12345.6, "12346"),
             (-0.05, "-0.05"),
+            (-3e-17, "0"),
             (1.5e-7, "1.500e-7"),
             (2e12, "2.000e12"),
             (f64::INFINITY, "inf"),

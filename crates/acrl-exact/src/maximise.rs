@@ -45,39 +45,41 @@ pub(crate) fn maximise_from(
     let rewards: Vec<f64> = (0..model.choice_count()).map(|c| task.weighted_reward(c, weights)).collect();
     let scale: f64 = weights.iter().zip(task.ranges()).map(|(w, r)| (w * r).abs()).sum();
     let first = Stage { model, allowed: &all, rewards: &rewards, scale };
-    let chain = Chain::of_rule(model, &rule)?;
-    let mut best = first.iterate(rule, chain)?;
+    let mut chain = Chain::of_rule(model, &rule)?;
+    let mut best = first.iterate(rule, &chain)?;
+    chain = best.chain.take().unwrap_or(chain);
     // Each round but the last enlarges the bias; the limit is for rounding.
     for _ in 0..100 {
-        let rule = second_stage(model, &best)?;
+        let rule = second_stage(model, &best, &chain)?;
         if rule == best.rule {
             break;
         }
-        let chain = Chain::of_rule(model, &rule)?;
-        let other = first.iterate(rule.clone(), chain)?;
+        let next = Chain::of_rule(model, &rule)?;
+        let mut other = first.iterate(rule.clone(), &next)?;
         let tolerance = 1e-9 * (scale + largest(&best.bias));
         let worse = other.bias.iter().zip(&best.bias).any(|(new, old)| *new < old - tolerance);
         let better = other.bias.iter().zip(&best.bias).any(|(new, old)| *new > old + tolerance);
         if worse || !better && other.rule != rule {
             break;
         }
+        chain = other.chain.take().unwrap_or(next);
         best = other;
         if !better {
             break; // the same bias, by the first of the actions that tie
         }
     }
-    Ok(Maximiser::new(task, weights, best.rule, best.chain))
+    Ok(Maximiser::new(task, weights, best.rule, chain))
 }
 
 /// A rule of largest average −h among the actions that tie in gain and bias; of those that tie in
 /// this too, the first in every state.
-fn second_stage(model: &FiniteCmdp, best: &Converged) -> Result<Vec<usize>, Singular> {
+fn second_stage(model: &FiniteCmdp, best: &Converged, chain: &Chain) -> Result<Vec<usize>, Singular> {
     let mut rewards = vec![0.0; model.choice_count()];
     for s in 0..model.states() {
         rewards[model.choices(s)].fill(-best.bias[s]);
     }
     let stage = Stage { model, allowed: &best.ties, rewards: &rewards, scale: largest(&best.bias) };
-    let second = stage.iterate(best.rule.clone(), Chain::of_rule(model, &best.rule)?)?;
+    let second = stage.iterate(best.rule.clone(), chain)?;
     let first = |s: usize| model.choices(s).position(|c| second.ties[c]).unwrap_or(second.rule[s]);
     Ok((0..model.states()).map(first).collect())
 }
@@ -90,7 +92,7 @@ pub fn optimal_actions(task: &FiniteTask<'_>, weights: &[f64]) -> Result<Vec<Vec
     let all = vec![true; model.choice_count()];
     let rewards: Vec<f64> = (0..model.choice_count()).map(|c| task.weighted_reward(c, weights)).collect();
     let scale: f64 = weights.iter().zip(task.ranges()).map(|(w, r)| (w * r).abs()).sum();
-    let stage = Stage { model, allowed: &all, rewards: &rewards, scale }.iterate(best.rule, best.chain)?;
+    let stage = Stage { model, allowed: &all, rewards: &rewards, scale }.iterate(best.rule, &best.chain)?;
     let optimal =
         |s: usize| model.choices(s).enumerate().filter(|(_, c)| stage.ties[*c]).map(|(a, _)| a).collect();
     Ok((0..model.states()).map(optimal).collect())
@@ -181,7 +183,8 @@ struct Stage<'a> {
 /// Where policy iteration ended.
 struct Converged {
     rule: Vec<usize>,
-    chain: Chain,
+    /// Its chain; `None` if it is the rule that was started from.
+    chain: Option<Chain>,
     bias: Vec<f64>,
     /// The choices that attain both optimality equations.
     ties: Vec<bool>,
@@ -191,12 +194,14 @@ impl Stage<'_> {
     /// In exact arithmetic no rule comes twice; this is for near-ties that rounding turns round.
     const LIMIT: usize = 2_000;
 
-    fn iterate(&self, mut rule: Vec<usize>, mut chain: Chain) -> Result<Converged, Singular> {
+    /// From a rule and its chain.
+    fn iterate(&self, mut rule: Vec<usize>, start: &Chain) -> Result<Converged, Singular> {
+        let mut chain: Option<Chain> = None;
         let model = self.model;
         for iteration in 0.. {
             let own = |s: usize| self.rewards[model.choices(s).start + rule[s]];
             let rewards: Vec<f64> = (0..model.states()).map(own).collect();
-            let (gain, bias) = chain.gain_and_bias(&rewards);
+            let (gain, bias) = chain.as_ref().unwrap_or(start).gain_and_bias(&rewards);
             let tolerance = [TIE * self.scale, TIE * (self.scale + largest(&bias))];
             if !tolerance[1].is_finite() {
                 break;
@@ -222,7 +227,7 @@ impl Stage<'_> {
             if better == rule || iteration == Self::LIMIT {
                 return Ok(Converged { rule, chain, bias, ties });
             }
-            chain = Chain::of_rule(model, &better)?;
+            chain = Some(Chain::of_rule(model, &better)?);
             rule = better;
         }
         Err(Singular)

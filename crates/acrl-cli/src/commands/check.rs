@@ -6,6 +6,7 @@ use acrl::guarantees::step_size_for;
 use acrl::{Event, Multipliers, Named, Rng, Task, execute};
 use acrl_exact::assumptions::{Assumptions, EpochBias};
 use acrl_exact::{Answer, Conflict, ExactPolicy, FiniteTask, Optimum, Slack, SolveOptions, solve};
+use anyhow::bail;
 use serde::Serialize;
 
 use super::solve::{named_values, objective_sign};
@@ -23,6 +24,9 @@ const VISITED: usize = 2000;
 pub(crate) fn check(args: &CheckArgs, global: &Global, output: &mut Output) -> anyhow::Result<Verdict> {
     let mut loaded = Loaded::new(&args.source)?;
     loaded.apply(&args.execution, global);
+    if loaded.specification.requirements().is_empty() {
+        bail!("{}: there is no requirement to check: add one with --require", args.source.input);
+    }
     let task = loaded.task()?;
     let spinner = output.spinner("checking");
     let options = SolveOptions::default();
@@ -37,7 +41,7 @@ pub(crate) fn check(args: &CheckArgs, global: &Global, output: &mut Output) -> a
     };
     spinner.finish_and_clear();
     let report = match &result {
-        Ok((optimum, assumptions, epoch)) => Report::new(args, &task, optimum, assumptions, *epoch),
+        Ok((optimum, assumptions, epoch)) => Report::new(args, &loaded, &task, optimum, assumptions, *epoch),
         Err(conflict) => Report::infeasible(&task, conflict),
     };
     if output.is_json() {
@@ -168,6 +172,7 @@ impl Report {
 
     fn new(
         args: &CheckArgs,
+        loaded: &Loaded,
         task: &FiniteTask<'_>,
         optimum: &Optimum,
         found: &Assumptions,
@@ -175,8 +180,6 @@ impl Report {
     ) -> Self {
         let prices =
             task.specification().names().into_iter().zip(optimum.multipliers.as_slice().iter().copied());
-        let step_size =
-            2.0 * found.loss / (task.objective_scale() * found.squared_bound.max(f64::MIN_POSITIVE));
         let shown = |b: &&EpochBias| EPOCHS.contains(&b.epoch);
         Self {
             objective: task.has_objective().then_some(objective_sign(task) * optimum.objective + 0.0),
@@ -201,7 +204,7 @@ impl Report {
                 switch_time: found.switch_time,
                 suggested_epoch: found.suggested_epoch,
                 auto_epoch: epoch,
-                step_size,
+                step_size: loaded.run.step_size,
                 promised_loss: found.loss,
                 wanted_loss: args.loss,
                 step_size_for_wanted_loss: step_size_for(args.loss, found.squared_bound),
@@ -236,50 +239,76 @@ fn print(report: &Report, loaded: &Loaded, task: &FiniteTask<'_>, output: &mut O
         print_slater(report, slater, output);
     }
     let Some(theory) = &report.theory else { return };
-    output.line(format!("(A2) B^2 = {}", figure(theory.squared_bound, 5)));
+    output.line(format!(
+        "(A2) B^2 = {}: the largest squared distance of the rewards from their bounds",
+        figure(theory.squared_bound, 5)
+    ));
     if let Some(bound) = theory.multiplier_bound {
         output.line(format!(
-            "     so the sum of multipliers within reach of the optimum is at most {}",
+            "     with (A1): near the optimum the multipliers add up to at most {}",
             figure(bound, 5)
         ));
     }
     output.line("");
-    output.line(styled(STRONG, "Assumption 1: bias of an epoch's averages, at worst"));
+    output.line(styled(STRONG, "Assumption 1: how far an epoch's averages can be off"));
     let mut table = Table::new(&["  epoch", "epsilon", "beta"]);
     for bias in &theory.bias {
         table.plain(vec![format!("  {}", bias.epoch), figure(bias.epsilon, 4), figure(bias.beta, 4)]);
     }
     output.raw(&table.to_string());
+    output.line(styled(
+        FAINT,
+        "  epsilon: of the rewards, beta: of the Lagrangian; worst over the policies visited in a run",
+    ));
     output.line("");
     output.line(styled(STRONG, "Assumption 2: drift back to the optimal multipliers"));
     let drift = &theory.drift;
-    if let Some(radius) = drift.radius {
-        output.line(format!("  holds everywhere from distance {} on, because (A1) holds", figure(radius, 3)));
-    }
+    output.line(match drift.radius {
+        Some(radius) => format!("  holds: from distance {} on it is proved by (A1)", figure(radius, 3)),
+        None => "  cannot be shown without slack".to_owned(),
+    });
     output.line(format!(
-        "  visited: {} multipliers, at most {} from the optimal ones; it holds at {} of them",
+        "  the {} multipliers visited are at most {} away; the drift holds at {} of them already",
         drift.visited,
         figure(drift.farthest, 3),
         drift.holds
     ));
     output.line("");
+    print_settings(report, theory, loaded, task, output);
+}
+
+fn print_settings(
+    report: &Report,
+    theory: &Theory,
+    loaded: &Loaded,
+    task: &FiniteTask<'_>,
+    output: &mut Output,
+) {
     output.line(styled(STRONG, "Settings"));
-    output.line(format!("  a change of behaviour takes up to {} steps", figure(theory.switch_time, 3)));
-    match theory.suggested_epoch {
-        Some(epoch) => output.line(format!("  epoch {epoch} is long enough for the proof (epsilon <= C)")),
-        None => {
-            output.line(format!("  no epoch up to {} is long enough for the proof", Assumptions::LONGEST))
-        }
+    if !report.communicating {
+        output.line(
+            "  The theorems speak of one end component: with several, nothing is promised for a single run.",
+        );
+        return;
     }
-    output.line(format!("  a run of {} steps ended with epoch {}", loaded.run.steps, theory.auto_epoch));
+    output.line(format!(
+        "  a change of behaviour takes up to {} steps on average",
+        figure(theory.switch_time, 3)
+    ));
+    output.line(match theory.suggested_epoch {
+        Some(epoch) => format!("  epoch {epoch} is long enough for the proof (epsilon at most C)"),
+        None => format!("  no epoch up to {} is long enough for the proof", Assumptions::LONGEST),
+    });
+    let auto = matches!(loaded.run.epoch_length(), acrl::EpochLength::Auto(_));
+    output.line(format!("  {} epoch {}", if auto { "auto chose" } else { "given is" }, theory.auto_epoch));
     if task.has_objective() {
         output.line(format!(
-            "  step size {} promises an objective within {} of the optimum, plus beta",
+            "  step size {} promises an objective within {} of the optimum, plus beta at the epoch used",
             figure(theory.step_size, 4),
             figure(theory.promised_loss, 4)
         ));
         output.line(format!(
-            "  for {} of the objective's range take step size {}",
+            "  for {} of the objective's range, plus beta, take step size {}",
             figure(theory.wanted_loss, 4),
             figure(theory.step_size_for_wanted_loss, 4)
         ));
@@ -289,18 +318,20 @@ fn print(report: &Report, loaded: &Loaded, task: &FiniteTask<'_>, output: &mut O
 fn print_slater(report: &Report, slater: &Slater, output: &mut Output) {
     if !report.feasible {
         let names = report.conflict.as_deref().unwrap_or_default().join(", ");
-        output.line(format!("(A1) {}: no policy meets {names} together", styled(BAD, "fails")));
+        output.line(format!("(A1) {}: no policy meets {names}", styled(BAD, "fails")));
         output.line(format!("     the best slack is {}", figure(slater.constant, 5)));
         return;
     }
-    let verdict = if slater.constant > 1e-9 { styled(GOOD, "holds") } else { styled(BAD, "fails") };
-    output
-        .line(format!("(A1) {verdict}: every requirement can have slack C = {}", figure(slater.constant, 5)));
-    match slater.mixture.len() {
-        1 => output.line("     attained by one deterministic policy"),
-        n => output
-            .line(format!("     attained by switching between {n} policies, with longer and longer stays:")),
-    }
+    output.line(if slater.constant > 1e-9 {
+        let holds = styled(GOOD, "holds");
+        format!("(A1) {holds}: every requirement can have slack C = {} at once", figure(slater.constant, 5))
+    } else {
+        format!("(A1) {}: the requirements can be met, but with no slack to spare", styled(BAD, "fails"))
+    });
+    output.line(match slater.mixture.len() {
+        1 => "     attained by one deterministic policy".to_owned(),
+        n => format!("     approached by switching between {n} policies, with longer and longer stays:"),
+    });
     if slater.mixture.len() > 1 {
         for part in &slater.mixture {
             let values: Vec<String> =

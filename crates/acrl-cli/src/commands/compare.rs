@@ -13,11 +13,11 @@ use serde::Serialize;
 use std::ops::ControlFlow;
 
 use super::run::{report, run_exact};
-use super::solve::named_values;
+use super::solve::{SpecificationJson, named_values};
 use crate::Verdict;
 use crate::args::{CompareArgs, Global};
 use crate::input::Loaded;
-use crate::output::{BAD, FAINT, GOOD, Output, STRONG, Table, figure, styled};
+use crate::output::{BAD, FAINT, GOOD, Output, Table, figure, relation, styled};
 
 /// Short runs say little about methods that settle only on average.
 const STEPS: u64 = 200_000;
@@ -53,6 +53,9 @@ struct Comparison {
     runs: usize,
     budget: u64,
     tolerance: f64,
+    step_size: f64,
+    seed: u64,
+    specification: SpecificationJson,
     methods: Vec<Entry>,
 }
 
@@ -108,6 +111,9 @@ impl Contest<'_> {
             runs: loaded.run.runs,
             budget: self.budget,
             tolerance: loaded.run.tolerance,
+            step_size: loaded.run.step_size,
+            seed: loaded.run.seed,
+            specification: SpecificationJson::new(task),
             methods,
         };
         Ok((comparison, good))
@@ -148,7 +154,9 @@ impl Contest<'_> {
         self.entry(
             "fixed weights",
             values,
-            format!("the best of {tried} weightings, {feasible} of them feasible in expectation"),
+            format!(
+                "the best of {tried} weightings; {feasible} are feasible, on average over where they end up"
+            ),
         )
     }
 
@@ -156,7 +164,7 @@ impl Contest<'_> {
         let iterates = (self.loaded.run.steps / epoch).clamp(1, 2000) as usize;
         let descent = dual_descent(self.task, self.loaded.run.step_size, iterates)?;
         let values = self.frozen(&descent.stopped(self.task, iterates - 1)?)?;
-        self.entry("dual descent, stopped", values, format!("pi(lambda_k) at k = {}, kept", iterates - 1))
+        self.entry("dual descent, stopped", values, format!("the policy after {iterates} updates, kept"))
     }
 
     fn primal_dual(&self) -> anyhow::Result<[Entry; 2]> {
@@ -186,7 +194,11 @@ impl Contest<'_> {
         let blocks = self.frozen(&Blocks::new(task.model(), &visits.rules, Blocks::LENGTH)?)?;
         let note = |what| format!("{what} of {epochs} epochs");
         Ok([
-            self.entry("primal averaging (by state)", printed, note("as printed: the mean of pi(a|s)"))?,
+            self.entry(
+                "primal averaging (by state)",
+                printed,
+                note("as the paper prints it: the mean of pi(a|s)"),
+            )?,
             self.entry("primal averaging (by occupancy)", weighted, note("actions as often as in the run"))?,
             self.entry(
                 "primal averaging (long blocks)",
@@ -199,7 +211,7 @@ impl Contest<'_> {
     fn optimum(&self) -> anyhow::Result<Option<Entry>> {
         let answer = solve(self.task, &SolveOptions::default(), &mut |_| ControlFlow::Continue(()))?;
         let Answer::Optimal(optimum) = answer else { return Ok(None) };
-        let note = "the best possible, exactly".to_owned();
+        let note = "by acrl solve".to_owned();
         self.entry("exact optimum", vec![optimum.values], note).map(Some)
     }
 
@@ -251,25 +263,38 @@ fn print(comparison: &Comparison, task: &FiniteTask<'_>, output: &mut Output) {
     output.line("");
     let Some(first) = comparison.methods.first() else { return };
     let names: Vec<String> = first.averages.iter().map(|(name, _)| name.to_owned()).collect();
-    let mut header = vec!["averages (worst run)"];
+    let mut header = vec!["average over runs"];
     header.extend(names.iter().map(String::as_str));
-    header.push("met");
+    header.extend(["worst miss", "met"]);
     let mut table = Table::new(&header);
     let plain = anstyle::Style::new();
+    let mut aims = vec![String::new()];
+    if let Some(objective) = task.specification().objective() {
+        aims.push(if objective.sign() > 0.0 { "max" } else { "min" }.to_owned());
+    }
+    aims.extend(task.specification().requirements().iter().map(|r| relation(r, 4)));
+    table.row(aims.into_iter().map(|aim| (aim, FAINT)).collect());
     for entry in &comparison.methods {
-        let mut row = vec![(entry.method.to_owned(), if entry.met { STRONG } else { plain })];
-        for (name, average) in entry.averages.iter() {
-            let worst = entry.worst.get(name).copied().unwrap_or(*average);
-            row.push((format!("{} ({})", figure(*average, 4), figure(worst, 4)), plain));
-        }
+        let mut row = vec![(entry.method.to_owned(), plain)];
+        row.extend(entry.averages.iter().map(|(_, average)| (figure(*average, 4), plain)));
+        row.push((figure(entry.violation.unwrap_or(0.0).max(0.0), 2), plain));
         row.push(if entry.met { ("yes".to_owned(), GOOD) } else { ("NO".to_owned(), BAD) });
         table.row(row);
     }
-    let bounds: Vec<String> = task.specification().requirements().iter().map(ToString::to_string).collect();
     output.raw(&table.to_string());
+    output.line(styled(
+        FAINT,
+        format!(
+            "worst miss: of any requirement in any run, as a share of its range; met: at most {}",
+            figure(comparison.tolerance, 3)
+        ),
+    ));
     output.line("");
-    output.line(format!("required: {}", bounds.join(", ")));
     for entry in &comparison.methods {
         output.line(styled(FAINT, format!("{}: {}", entry.method, entry.note)));
+    }
+    let parts = task.structure().end_components.len();
+    if parts > 1 {
+        output.line(format!("The model has {parts} separate end components, and a run ends in one of them."));
     }
 }

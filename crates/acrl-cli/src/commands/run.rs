@@ -5,17 +5,20 @@ use std::io::{BufWriter, Write as _};
 use std::ops::ControlFlow;
 
 use acrl::{
-    Diagnosis, Event, ExactEvidence, Execution, Observer, Rng, RunReport, Symptoms, Task, Verdict as Matter,
-    execute, execute_runs,
+    EpochLength, Event, ExactEvidence, Execution, Observer, Rng, RunReport, Symptoms, Task,
+    Verdict as Matter, execute, execute_runs,
 };
-use acrl_exact::{Answer, ExactPolicy, FiniteTask, SolveOptions, most_slack, solve};
+use acrl_exact::assumptions::multiplier_reach;
+use acrl_exact::{Answer, ExactPolicy, FiniteTask, SolveOptions, almost_sure, most_slack, solve};
 use anyhow::Context as _;
 use indicatif::ProgressBar;
+use serde::Serialize;
 
-use crate::Verdict;
+use super::solve::{SpecificationJson, objective_sign};
 use crate::args::{Global, RunArgs};
 use crate::input::Loaded;
-use crate::output::{BAD, GOOD, Output, STRONG, Table, figure, styled};
+use crate::output::{BAD, FAINT, GOOD, Output, STRONG, Table, count, figure, relation, styled};
+use crate::{Verdict, interrupt};
 
 /// Runs and prints.
 pub(crate) fn run(args: &RunArgs, global: &Global, output: &mut Output) -> anyhow::Result<Verdict> {
@@ -23,6 +26,7 @@ pub(crate) fn run(args: &RunArgs, global: &Global, output: &mut Output) -> anyho
     loaded.apply(&args.execution, global);
     let task = loaded.task()?;
     let mut log = args.log.as_deref().map(Log::create).transpose()?;
+    interrupt::listen();
     let bar = output.bar(loaded.run.steps.saturating_mul(loaded.run.runs as u64), "running");
     let executions = run_exact(&loaded, &task, &bar)?;
     bar.finish_and_clear();
@@ -31,13 +35,55 @@ pub(crate) fn run(args: &RunArgs, global: &Global, output: &mut Output) -> anyho
         execute_exact(&loaded, &task, 0, log)?;
         log.finish()?;
     }
+    if interrupt::requested() {
+        output.warn("stopped by Ctrl-C: this is about the steps taken so far");
+    }
     let report = report(&loaded, &task, &executions)?;
+    let optimum = optimum(&task);
     if output.is_json() {
-        output.object(&report)?;
+        output.object(&RunJson {
+            met: report.met(),
+            report: &report,
+            optimum,
+            specification: SpecificationJson::new(&task),
+            step_size: loaded.run.step_size,
+            tolerance: loaded.run.tolerance,
+            seed: loaded.run.seed,
+        })?;
     } else {
-        print(&report, &task, output);
+        print(&report, optimum, &loaded, &task, output);
+        output.hint(format!("Try next: acrl compare {}, to see other methods on it.", args.source.input));
     }
     Ok(if report.met() { Verdict::Good } else { Verdict::Bad })
+}
+
+/// The report, and what it takes to understand and to repeat it.
+#[derive(Serialize)]
+struct RunJson<'a> {
+    met: bool,
+    #[serde(flatten)]
+    report: &'a RunReport,
+    optimum: Option<f64>,
+    specification: SpecificationJson,
+    step_size: f64,
+    tolerance: f64,
+    seed: u64,
+}
+
+/// The best possible objective in the user's sign, where it is quickly found.
+fn optimum(task: &FiniteTask<'_>) -> Option<f64> {
+    const CHOICES: usize = 20_000;
+    if !task.has_objective() || task.model().choice_count() > CHOICES {
+        return None;
+    }
+    let options = SolveOptions { gap: 1e-4, ..SolveOptions::default() };
+    if !task.structure().is_communicating() {
+        return almost_sure(task, &options).ok()?.objective.map(|v| objective_sign(task) * v + 0.0);
+    }
+    match solve(task, &options, &mut |_| ControlFlow::Continue(())) {
+        Ok(Answer::Optimal(best)) => Some(objective_sign(task) * best.objective + 0.0),
+        _ => None,
+    }
 }
 
 /// All runs of the exact policy, on all cores.
@@ -46,7 +92,14 @@ pub(crate) fn run_exact(
     task: &FiniteTask<'_>,
     bar: &ProgressBar,
 ) -> anyhow::Result<Vec<Execution<usize>>> {
-    execute_runs(loaded.run.runs, |run| execute_exact(loaded, task, run as u64, &mut Progress::new(bar)))
+    let mut runs = execute_runs(loaded.run.runs, |run| {
+        execute_exact(loaded, task, run as u64, &mut Progress::new(bar))
+    })?;
+    if interrupt::requested() {
+        runs.retain(|run| run.steps > 0);
+        anyhow::ensure!(!runs.is_empty(), "stopped by Ctrl-C before the first step");
+    }
+    Ok(runs)
 }
 
 fn execute_exact(
@@ -80,16 +133,36 @@ pub(crate) fn report(
     if first.met() {
         return Ok(first);
     }
+    let (exact, reach) = witness(loaded, task, first.epoch)?;
+    let symptoms = Symptoms { reach, ..symptoms(Some(exact)) };
+    RunReport::new(&loaded.specification, executions, symptoms).context("no run")
+}
+
+/// What the exact model says: whether the requirements can be met on a single path, and how large the
+/// multipliers may become on their way.
+fn witness(
+    loaded: &Loaded,
+    task: &FiniteTask<'_>,
+    epoch: u64,
+) -> anyhow::Result<(ExactEvidence, Option<f64>)> {
     let options = SolveOptions::default();
-    let exact = match solve(task, &options, &mut |_| ControlFlow::Continue(()))? {
+    if !task.structure().is_communicating() {
+        let sure = almost_sure(task, &options)?;
+        let best = sure.components.iter().map(|c| c.slack).fold(f64::NEG_INFINITY, f64::max);
+        let slack = if sure.objective.is_some() { best.max(0.0) } else { best.min(-f64::EPSILON) };
+        let conflict = if slack < 0.0 { task.specification().names() } else { vec![] };
+        return Ok((ExactEvidence { slack, conflict }, None));
+    }
+    let best = match solve(task, &options, &mut |_| ControlFlow::Continue(()))? {
         Answer::Infeasible(conflict) => {
-            Some(ExactEvidence { slack: conflict.slack.upper, conflict: conflict.names })
+            return Ok((ExactEvidence { slack: conflict.slack.upper, conflict: conflict.names }, None));
         }
-        Answer::Optimal(_) => {
-            most_slack(task, &options)?.map(|s| ExactEvidence { slack: s.lower.max(0.0), conflict: vec![] })
-        }
+        Answer::Optimal(best) => best,
     };
-    RunReport::new(&loaded.specification, executions, symptoms(exact)).context("no run")
+    let slack = most_slack(task, &options)?.context("a requirement is behind, so there is one")?;
+    let longer = epoch as f64 / loaded.run.epoch_length().start() as f64;
+    let reach = multiplier_reach(task, &best, &slack, loaded.run.step_size * longer);
+    Ok((ExactEvidence { slack: slack.lower.max(0.0), conflict: vec![] }, reach))
 }
 
 /// Moves a progress bar along, now and then.
@@ -113,10 +186,14 @@ impl<'a> Progress<'a> {
 impl Observer for Progress<'_> {
     fn event(&mut self, event: &Event<'_>) -> ControlFlow<()> {
         match event {
+            Event::Started { .. } if interrupt::requested() => return ControlFlow::Break(()),
             Event::Epoch(epoch) => {
                 let begin = *self.begin.get_or_insert(epoch.step - epoch.steps);
                 if epoch.step - begin >= self.told + (1 << 18) {
                     self.tell(epoch.step - begin);
+                    if interrupt::requested() {
+                        return ControlFlow::Break(());
+                    }
                 }
             }
             Event::Finished { steps, .. } => self.tell(*steps),
@@ -160,12 +237,29 @@ impl Observer for Log {
     }
 }
 
-fn print(report: &RunReport, task: &FiniteTask<'_>, output: &mut Output) {
-    let runs = if report.runs == 1 { "1 run".to_owned() } else { format!("{} runs", report.runs) };
-    output.line(format!("{runs} of {} steps, epoch {}", report.steps, report.epoch));
+fn print(
+    report: &RunReport,
+    optimum: Option<f64>,
+    loaded: &Loaded,
+    task: &FiniteTask<'_>,
+    output: &mut Output,
+) {
+    let specification = task.specification();
+    output.line(format!(
+        "{} of {}, epoch {}, step size {}",
+        count(report.runs as u64, "run"),
+        count(report.steps, "step"),
+        report.epoch,
+        figure(loaded.run.step_size, 4)
+    ));
     output.line("");
-    let mut table = Table::new(&["", "bound", "average", "worst run", "certified within", "price", "met"]);
-    if let Some(objective) = task.specification().objective() {
+    let demanding = !specification.requirements().is_empty();
+    let mut table = Table::new(if demanding {
+        &["", "bound", "average", "worst run", "certified within", "price", "met"]
+    } else {
+        &["", "", "average", "worst run"]
+    });
+    if let Some(objective) = specification.objective() {
         let at = |named: &acrl::Named<f64>| figure(named.get(&objective.reward).copied().unwrap_or(0.0), 5);
         table.plain(vec![
             objective.reward.clone(),
@@ -174,55 +268,103 @@ fn print(report: &RunReport, task: &FiniteTask<'_>, output: &mut Output) {
             at(&report.worst),
         ]);
     }
-    for (r, (name, entry)) in task.specification().requirements().iter().zip(report.requirements.iter()) {
-        let worst = r.bound() - r.sign() * entry.shortfall;
-        let worst = report.worst.get(name).copied().unwrap_or(worst);
+    for (r, (name, entry)) in specification.requirements().iter().zip(report.requirements.iter()) {
+        let worst = report.worst.get(name).copied().unwrap_or(entry.average);
         let price = report.multipliers.get(name).map_or(0.0, |m| m.mean);
-        let plain = anstyle::Style::new();
-        table.row(vec![
-            (name.to_owned(), plain),
-            (format!("{} {}", if r.sign() > 0.0 { ">=" } else { "<=" }, figure(entry.bound, 5)), plain),
-            (figure(entry.average, 5), plain),
-            (figure(worst, 5), plain),
-            (figure(entry.certificate, 3), plain),
-            (figure(price, 4), plain),
-            if entry.met { ("yes".to_owned(), GOOD) } else { ("NO".to_owned(), BAD) },
-        ]);
+        let mut row: Vec<(String, anstyle::Style)> = [
+            name.to_owned(),
+            relation(r, 5),
+            figure(entry.average, 5),
+            figure(worst, 5),
+            figure(entry.certificate, 3),
+            figure(price, 4),
+        ]
+        .map(|cell| (cell, anstyle::Style::new()))
+        .into();
+        row.push(if entry.met { ("yes".to_owned(), GOOD) } else { ("NO".to_owned(), BAD) });
+        table.row(row);
     }
     output.raw(&table.to_string());
+    if demanding {
+        for note in [
+            "certified within: proved by the multipliers; no run is further behind than this".to_owned(),
+            format!("met: certified within {} of the reward's range", figure(loaded.run.tolerance, 3)),
+            "price: the multiplier's mean".to_owned(),
+        ] {
+            output.line(styled(FAINT, note));
+        }
+    }
     output.line("");
-    for (name, entry) in report.requirements.iter() {
-        let price = report.multipliers.get(name).map_or(0.0, |m| m.mean);
-        let verdict = if entry.met { styled(GOOD, "is met") } else { styled(BAD, "is not met") };
+    if let (Some(objective), Some(best)) = (specification.objective(), optimum) {
+        let average = report.averages.get(&objective.reward).copied().unwrap_or(0.0);
         output.line(format!(
-            "{} {verdict}: average {}, certified within {} of {}, price {}",
-            styled(STRONG, name),
-            figure(entry.average, 4),
-            figure(entry.certificate, 2),
-            figure(entry.bound, 4),
-            figure(price, 3),
+            "{} {}: the best possible is {}",
+            styled(STRONG, &objective.reward),
+            figure(average, 4),
+            figure(best, 4)
         ));
     }
-    if let Some(advice) = advice(&report.diagnosis) {
+    for (name, entry) in report.requirements.iter() {
+        let price = report.multipliers.get(name).map_or(0.0, |m| m.mean);
+        let (name, average, bound) = (styled(STRONG, name), figure(entry.average, 4), figure(entry.bound, 4));
+        let certificate = figure(entry.certificate, 2);
+        output.line(if entry.met {
+            let met = styled(GOOD, "is met");
+            format!(
+                "{name} {met}: average {average}, certified within {certificate} of {bound}, price {}",
+                figure(price, 3)
+            )
+        } else {
+            let not_met = styled(BAD, "is not met");
+            format!(
+                "{name} {not_met}: average {average}, behind {bound} by up to {certificate}, price {}",
+                figure(price, 3)
+            )
+        });
+    }
+    if let Some(advice) = advice(report, loaded, task) {
         output.line("");
         output.line(advice);
     }
 }
 
 /// What to do about it, in a sentence.
-fn advice(diagnosis: &Diagnosis) -> Option<String> {
-    let names = diagnosis.names.join(", ");
-    Some(match diagnosis.verdict {
+fn advice(report: &RunReport, loaded: &Loaded, task: &FiniteTask<'_>) -> Option<String> {
+    let names = report.diagnosis.names.join(", ");
+    let parts = task.structure().end_components.len();
+    let auto = matches!(loaded.run.epoch_length(), EpochLength::Auto(_));
+    let updates = report.diagnosis.evidence.updates;
+    Some(match report.diagnosis.verdict {
         Matter::Met => return None,
-        Matter::Converging => {
-            format!("Converging: the multipliers of {names} no longer grow; more --steps will do.")
+        Matter::Infeasible if parts > 1 => format!(
+            "Infeasible on a single path: the model has {parts} separate end components, and a run ends in one of \
+             them; acrl solve gives the expected values."
+        ),
+        Matter::EpochTooShort | Matter::Converging if parts > 1 => format!(
+            "The model has {parts} separate end components, and this run ended in one that does not meet {names}; \
+             acrl solve says what can be had on almost every path."
+        ),
+        Matter::Converging if updates < 20 => {
+            format!(
+                "Too early to tell: {} of the multipliers so far; take more --steps.",
+                count(updates, "update")
+            )
+        }
+        Matter::Converging => format!(
+            "Converging: {names} will be met; more --steps will do (or a larger --step-size, which costs objective)."
+        ),
+        Matter::EpochTooShort if auto => {
+            format!(
+                "The multipliers of {names} still grow and the epoch is still being lengthened: take more --steps."
+            )
         }
         Matter::EpochTooShort => format!(
             "Epoch too short: the requirements are feasible, but the multipliers of {names} keep growing; \
              use --epoch auto or a longer --epoch."
         ),
         Matter::Infeasible => {
-            format!("Infeasible: no policy meets {names} together; acrl solve says what would have to give.")
+            let together = if report.diagnosis.names.len() == 1 { "" } else { " together" };
+            format!("Infeasible: no policy meets {names}{together}; acrl solve says what would have to give.")
         }
         Matter::PolicyInsufficient => {
             format!(

@@ -4,38 +4,54 @@ use std::ops::ControlFlow;
 use std::time::Instant;
 
 use acrl::{Named, Values};
-use acrl_exact::{Answer, Conflict, FiniteTask, Optimum, SolveOptions, SolveRound, solve as solve_task};
+use acrl_exact::{
+    AlmostSure, Answer, Conflict, FiniteTask, Optimum, SolveOptions, SolveRound, almost_sure,
+    solve as solve_task,
+};
 use serde::Serialize;
 
 use crate::Verdict;
 use crate::args::SolveArgs;
 use crate::input::Loaded;
-use crate::output::{BAD, FAINT, GOOD, Output, STRONG, Table, figure, styled};
+use crate::interrupt;
+use crate::output::{BAD, FAINT, GOOD, Output, STRONG, Table, count, figure, relation, styled};
 
 /// Solves and prints.
 pub(crate) fn solve(args: &SolveArgs, output: &mut Output) -> anyhow::Result<Verdict> {
     let start = Instant::now();
     let loaded = Loaded::new(&args.source)?;
     let task = loaded.task()?;
+    interrupt::listen();
     let spinner = output.spinner("solving");
     let mut watch = |round: &SolveRound| {
         let gap =
             round.gap.map_or("looking for a feasible policy".to_owned(), |g| format!("gap {}", figure(g, 2)));
         spinner.set_message(format!("round {}, {gap},", round.round));
-        ControlFlow::Continue(())
+        // What is proved so far is a result too.
+        if interrupt::requested() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
     let options = SolveOptions { gap: args.gap, ..SolveOptions::default() };
     let answer = solve_task(&task, &options, &mut watch)?;
+    let sure = match &answer {
+        Answer::Optimal(_) if !task.structure().is_communicating() => Some(almost_sure(&task, &options)?),
+        _ => None,
+    };
     spinner.finish_and_clear();
     let seconds = start.elapsed().as_secs_f64();
     match &answer {
         Answer::Optimal(optimum) if output.is_json() => {
-            output.object(&OptimalJson::new(&task, optimum, seconds))?
+            output.object(&OptimalJson::new(&task, optimum, sure.as_ref(), seconds))?;
         }
         Answer::Infeasible(conflict) if output.is_json() => {
             output.object(&InfeasibleJson::new(&task, conflict, seconds))?;
         }
-        Answer::Optimal(optimum) => print_optimum(&task, optimum, output),
+        Answer::Optimal(optimum) => {
+            print_optimum(&task, optimum, sure.as_ref(), output);
+            output.hint(format!(
+                "Try next: acrl run {0}, to meet the requirements while running; acrl check {0}, for the theory.",
+                args.source.input
+            ));
+        }
         Answer::Infeasible(conflict) => print_conflict(&task, conflict, output),
     }
     Ok(match answer {
@@ -48,7 +64,10 @@ pub(crate) fn solve(args: &SolveArgs, output: &mut Output) -> anyhow::Result<Ver
 #[derive(Serialize)]
 struct OptimalJson {
     status: &'static str,
+    specification: SpecificationJson,
     objective: Option<f64>,
+    /// The best that can be had on almost every path; differs where there are several end components.
+    almost_sure: Option<f64>,
     bounds: [f64; 2],
     gap: f64,
     values: Named<f64>,
@@ -71,11 +90,17 @@ struct ComponentJson {
 }
 
 impl OptimalJson {
-    fn new(task: &FiniteTask<'_>, optimum: &Optimum, seconds: f64) -> Self {
+    fn new(task: &FiniteTask<'_>, optimum: &Optimum, sure: Option<&AlmostSure>, seconds: f64) -> Self {
         let sign = objective_sign(task);
         let bounds = [sign * optimum.lower + 0.0, sign * optimum.upper + 0.0];
         Self {
             status: "optimal",
+            specification: SpecificationJson::new(task),
+            almost_sure: match sure {
+                Some(sure) => sure.objective.map(|v| sign * v + 0.0),
+                None => Some(sign * optimum.objective + 0.0),
+            }
+            .filter(|_| task.has_objective()),
             objective: task.has_objective().then_some(sign * optimum.objective + 0.0),
             bounds: if sign > 0.0 { bounds } else { [bounds[1], bounds[0]] },
             gap: optimum.gap,
@@ -100,6 +125,7 @@ impl OptimalJson {
 #[derive(Serialize)]
 struct InfeasibleJson {
     status: &'static str,
+    specification: SpecificationJson,
     conflict: Vec<String>,
     certificate: Named<f64>,
     relax: RelaxJson,
@@ -119,6 +145,7 @@ impl InfeasibleJson {
         let names = task.specification().names();
         Self {
             status: "infeasible",
+            specification: SpecificationJson::new(task),
             conflict: conflict.names.clone(),
             certificate: named(task, &conflict.certificate),
             relax: RelaxJson {
@@ -128,6 +155,23 @@ impl InfeasibleJson {
             states: task.model().states(),
             choices: task.model().choice_count(),
             seconds,
+        }
+    }
+}
+
+/// What was asked for, so that a result stands by itself.
+#[derive(Serialize)]
+pub(crate) struct SpecificationJson {
+    objective: Option<acrl::Objective>,
+    requirements: Vec<acrl::Requirement>,
+}
+
+impl SpecificationJson {
+    pub(crate) fn new(task: &FiniteTask<'_>) -> Self {
+        let specification = task.specification();
+        Self {
+            objective: specification.objective().cloned(),
+            requirements: specification.requirements().to_vec(),
         }
     }
 }
@@ -159,22 +203,27 @@ fn named(task: &FiniteTask<'_>, numbers: &[f64]) -> Named<f64> {
     task.specification().names().into_iter().zip(numbers.iter().copied()).collect()
 }
 
-fn print_optimum(task: &FiniteTask<'_>, optimum: &Optimum, output: &mut Output) {
+fn print_optimum(task: &FiniteTask<'_>, optimum: &Optimum, sure: Option<&AlmostSure>, output: &mut Output) {
     let specification = task.specification();
     let sign = objective_sign(task);
     match specification.objective() {
         Some(objective) => output.line(format!(
-            "{} {} = {}  (within {} of the best possible, {} states)",
+            "{} {} = {}  ({}, proved to within {}, {})",
             styled(GOOD, "optimal"),
             styled(STRONG, &objective.reward),
             styled(STRONG, figure(sign * optimum.objective, 7)),
-            figure(optimum.gap, 2),
-            task.model().states(),
+            if sign > 0.0 { "largest" } else { "least" },
+            if optimum.gap < 1e-12 {
+                "rounding".to_owned()
+            } else {
+                format!("a share of {}", figure(optimum.gap, 2))
+            },
+            count(task.model().states() as u64, "state"),
         )),
         None => output.line(format!(
-            "{}  ({} states, no objective)",
+            "{}  (no objective, {})",
             styled(GOOD, "feasible"),
-            task.model().states()
+            count(task.model().states() as u64, "state")
         )),
     }
     if !specification.requirements().is_empty() {
@@ -183,14 +232,17 @@ fn print_optimum(task: &FiniteTask<'_>, optimum: &Optimum, output: &mut Output) 
         for (i, r) in specification.requirements().iter().enumerate() {
             table.plain(vec![
                 r.name().to_owned(),
-                format!("{} {}", if r.sign() > 0.0 { ">=" } else { "<=" }, figure(r.bound(), 6)),
+                relation(r, 6),
                 figure(r.sign() * optimum.values.requirements()[i], 6),
                 figure(optimum.multipliers.as_slice()[i], 5),
             ]);
         }
         output.raw(&table.to_string());
         if specification.objective().is_some() {
-            output.line(styled(FAINT, "price: what one unit more of the bound costs in the objective"));
+            output.line(styled(
+                FAINT,
+                "price: what the objective loses per unit by which the bound is tightened",
+            ));
         }
         if !optimum.multipliers_are_unique() {
             for (name, (low, high)) in specification.names().iter().zip(&optimum.multiplier_ranges) {
@@ -215,20 +267,26 @@ fn print_optimum(task: &FiniteTask<'_>, optimum: &Optimum, output: &mut Output) 
         }
         output.raw(&table.to_string());
     }
-    if !task.structure().is_communicating() {
+    if let Some(sure) = sure {
         output.line("");
         output.line(format!(
-            "The model has {} separate end components: these are expected values from the initial state; a single \
-             run ends in one of the components.",
+            "The model has {} separate end components, and a run ends in one of them: the above are expected values.",
             task.structure().end_components.len()
         ));
+        output.line(match (sure.objective, specification.objective()) {
+            (Some(v), Some(o)) => {
+                format!("On almost every path the best is {} = {}.", o.reward, figure(sign * v, 7))
+            }
+            (Some(_), None) => "The requirements can be met on almost every path.".to_owned(),
+            (None, _) => "No policy meets the requirements on almost every path.".to_owned(),
+        });
     }
-    output.hint("Try next: acrl run, to meet the requirements while running; acrl check, for the theory.");
 }
 
 fn print_conflict(task: &FiniteTask<'_>, conflict: &Conflict, output: &mut Output) {
+    let together = if conflict.names.len() == 1 { "" } else { " together" };
     output.line(format!(
-        "{}: no policy meets {} together",
+        "{}: no policy meets {}{together}",
         styled(BAD, "infeasible"),
         styled(STRONG, conflict.names.join(", "))
     ));
@@ -237,17 +295,17 @@ fn print_conflict(task: &FiniteTask<'_>, conflict: &Conflict, output: &mut Outpu
         "They could be met if every bound gave way by {} of its reward's range, or if one gave way alone:",
         figure(conflict.relaxation.uniform, 4)
     ));
-    let mut table = Table::new(&["requirement", "bound", "could be", "gives way by"]);
+    let mut table = Table::new(&["requirement", "bound", "all give way", "this one alone"]);
     let requirements = task.specification().requirements().iter();
     for ((r, alone), range) in requirements.zip(&conflict.relaxation.alone).zip(task.scales()) {
-        let relation = if r.sign() > 0.0 { ">=" } else { "<=" };
-        let (bound, amount) = match alone {
-            Some(a) => {
-                (format!("{relation} {}", figure(r.bound() - r.sign() * a * range, 5)), figure(a * range, 4))
-            }
-            None => ("does not help".to_owned(), String::new()),
-        };
-        table.plain(vec![r.name().to_owned(), format!("{relation} {}", figure(r.bound(), 6)), bound, amount]);
+        let sign = if r.sign() > 0.0 { ">=" } else { "<=" };
+        let relaxed = |amount: f64| format!("{sign} {}", figure(r.bound() - r.sign() * amount * range, 5));
+        table.plain(vec![
+            r.name().to_owned(),
+            relation(r, 6),
+            relaxed(conflict.relaxation.uniform),
+            alone.map_or("does not help".to_owned(), relaxed),
+        ]);
     }
     output.raw(&table.to_string());
 }
