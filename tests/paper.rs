@@ -436,7 +436,7 @@ fn an_epoch_too_short_for_a_switch_fails_and_auto_repairs_it() {
     let task = FiniteTask::new(&model, &specification).unwrap();
     let slack = most_slack(&task, &SolveOptions::default()).unwrap().unwrap().lower;
     assert!((slack - 0.04).abs() < 1e-9, "strictly feasible");
-    let exact = || Some(ExactEvidence { slack, conflict: vec![] });
+    let exact = || Some(ExactEvidence { feasible: true, slack, conflict: vec![] });
     let (short, _) = run(&task, 0.5, EpochLength::Fixed(10), 200_000);
     let diagnosis = report(&task, &[short], exact()).diagnosis;
     assert_eq!((diagnosis.verdict, diagnosis.names.len()), (Verdict::EpochTooShort, 2));
@@ -467,7 +467,7 @@ fn an_infeasible_requirement_is_diagnosed_and_named() {
     assert_eq!(conflict.names, ["r1", "r2"]);
     let (execution, _) = run(&task, 0.5, EpochLength::Auto(10), 200_000);
     // With the exact model, and with nothing but the reward vectors that can occur.
-    let exact = ExactEvidence { slack: conflict.slack.upper, conflict: conflict.names };
+    let exact = ExactEvidence { feasible: false, slack: conflict.slack.upper, conflict: conflict.names };
     let diagnosis = report(&task, std::slice::from_ref(&execution), Some(exact)).diagnosis;
     assert_eq!((diagnosis.verdict, diagnosis.names), (Verdict::Infeasible, vec!["r1".into(), "r2".into()]));
     let seen = task.reward_vectors();

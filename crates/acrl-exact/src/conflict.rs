@@ -40,7 +40,7 @@ impl Conflict {
         let mut set: Vec<usize> = (0..task.len()).filter(|&i| prices[i] > 0.0).collect();
         for i in set.clone() {
             let without: Vec<usize> = set.iter().copied().filter(|&j| j != i).collect();
-            if !without.is_empty() && !feasible(&task.with(&specification.subset(&without))?, options)? {
+            if !without.is_empty() && !meets(&task.with(&specification.subset(&without))?, options)? {
                 set = without;
             }
         }
@@ -56,6 +56,20 @@ impl Conflict {
     }
 }
 
+/// An answer, or `None` where it is too close to call: that must not cost the verdict on the whole.
+fn proved<T>(answer: Result<T, SolveError>) -> Result<Option<T>, SolveError> {
+    match answer {
+        Ok(answer) => Ok(Some(answer)),
+        Err(SolveError::Rounds(_)) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether the requirements can be met, as far as is known.
+fn meets(task: &FiniteTask<'_>, options: &SolveOptions) -> Result<bool, SolveError> {
+    Ok(proved(feasible(task, options))?.unwrap_or(true))
+}
+
 /// How much requirement i must give if the others stay.
 fn relax_alone(task: &FiniteTask<'_>, i: usize, options: &SolveOptions) -> Result<Option<f64>, SolveError> {
     let requirements = task.specification().requirements();
@@ -63,8 +77,8 @@ fn relax_alone(task: &FiniteTask<'_>, i: usize, options: &SolveOptions) -> Resul
     let goal = if this.sign() > 0.0 { Goal::Maximize } else { Goal::Minimize };
     let objective = Objective { reward: this.reward().to_owned(), goal };
     let others: Vec<Requirement> = requirements.iter().filter(|r| *r != this).cloned().collect();
-    let best = optimum(&task.with(&Specification::new(Some(objective), others)?)?, options)?;
-    let Some(best) = best else { return Ok(None) };
+    let best = proved(optimum(&task.with(&Specification::new(Some(objective), others)?)?, options))?;
+    let Some(best) = best.flatten() else { return Ok(None) };
     let amount = ((this.c() - best.lower) / task.scales()[i]).max(0.0);
     let mut which = vec![false; task.len()];
     which[i] = true;
@@ -88,7 +102,9 @@ fn verified(
                 .named(requirement.name());
         }
         let objective = task.specification().objective().cloned();
-        if feasible(&task.with(&Specification::new(objective, requirements)?)?, options)? {
+        if proved(feasible(&task.with(&Specification::new(objective, requirements)?)?, options))?
+            == Some(true)
+        {
             return Ok(Some(amount));
         }
     }

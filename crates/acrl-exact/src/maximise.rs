@@ -7,6 +7,8 @@ use crate::{FiniteTask, Singular};
 
 /// Differences below this, relative to the numbers involved, count as ties.
 const TIE: f64 = 1e-10;
+/// Differences in gain below this, relative to the rewards, are rounding.
+const ROUNDING: f64 = 1e-13;
 
 /// A deterministic policy that maximises Σ w_i V_i from every state.
 ///
@@ -42,7 +44,10 @@ pub(crate) fn maximise_from(
 ) -> Result<Maximiser, Singular> {
     let model = task.model();
     let all = vec![true; model.choice_count()];
-    let rewards: Vec<f64> = (0..model.choice_count()).map(|c| task.weighted_reward(c, weights)).collect();
+    let mut rewards: Vec<f64> = (0..model.choice_count()).map(|c| task.weighted_reward(c, weights)).collect();
+    // A constant changes no maximiser, but in gains it would drown small differences.
+    let middle = middle(&rewards);
+    rewards.iter_mut().for_each(|r| *r -= middle);
     let scale: f64 = weights.iter().zip(task.ranges()).map(|(w, r)| (w * r).abs()).sum();
     let first = Stage { model, allowed: &all, rewards: &rewards, scale };
     let mut chain = Chain::of_rule(model, &rule)?;
@@ -202,8 +207,7 @@ impl Stage<'_> {
             let own = |s: usize| self.rewards[model.choices(s).start + rule[s]];
             let rewards: Vec<f64> = (0..model.states()).map(own).collect();
             let (gain, bias) = chain.as_ref().unwrap_or(start).gain_and_bias(&rewards);
-            let tolerance = [TIE * self.scale, TIE * (self.scale + largest(&bias))];
-            if !tolerance[1].is_finite() {
+            if !largest(&bias).is_finite() {
                 break;
             }
             let mut better = rule.clone();
@@ -212,10 +216,7 @@ impl Stage<'_> {
                 // The rule's own differences are zero: gain and bias solve its equations.
                 let mut best = [0.0; 2];
                 for (a, c) in model.choices(s).enumerate().filter(|(_, c)| self.allowed[*c]) {
-                    let d = [
-                        model.expectation(c, &gain) - gain[s],
-                        self.rewards[c] + model.expectation(c, &bias) - bias[s] - gain[s],
-                    ];
+                    let (d, tolerance) = self.differences(s, c, &gain, &bias);
                     let beats = |i: usize| d[i] > best[i] + tolerance[i];
                     let ties_with = |i: usize| d[i] >= best[i] - tolerance[i];
                     ties[c] = d.iter().zip(&tolerance).all(|(d, t)| d.abs() <= *t) || a == rule[s];
@@ -232,6 +233,28 @@ impl Stage<'_> {
         }
         Err(Singular)
     }
+}
+
+impl Stage<'_> {
+    /// By how much a choice differs from the rule in gain and in h, and what counts as nothing: a share
+    /// of the terms of the difference itself, so that a probability of 10⁻¹¹ still matters.
+    fn differences(&self, s: usize, c: usize, gain: &[f64], bias: &[f64]) -> ([f64; 2], [f64; 2]) {
+        let choice = self.model.choice(c);
+        let (mut g, mut h, mut g_size, mut h_size) = (0.0, self.rewards[c] - gain[s], 0.0, 0.0);
+        for (&t, p) in choice.targets.iter().zip(choice.probabilities) {
+            let (dg, dh) = (p * (gain[t as usize] - gain[s]), p * (bias[t as usize] - bias[s]));
+            (g, h) = (g + dg, h + dh);
+            (g_size, h_size) = (g_size + dg.abs(), h_size + dh.abs());
+        }
+        ([g, h], [TIE * g_size + ROUNDING * self.scale, TIE * (self.scale + h_size)])
+    }
+}
+
+/// Halfway between the smallest and the largest number.
+fn middle(x: &[f64]) -> f64 {
+    let bounds = |(low, high): (f64, f64), x: &f64| (low.min(*x), high.max(*x));
+    let (low, high) = x.iter().fold((f64::INFINITY, f64::NEG_INFINITY), bounds);
+    low / 2.0 + high / 2.0
 }
 
 fn largest(x: &[f64]) -> f64 {

@@ -209,7 +209,7 @@ impl<'t, 'm> Columns<'t, 'm> {
         let maximiser = maximise_from(self.task, weights, start)?;
         let values: Vec<f64> = maximiser.values(self.task)?.as_slice().to_vec();
         let same = |old: &Vec<f64>| {
-            let close = |((a, b), r): ((&f64, &f64), &f64)| (a - b).abs() <= 1e-12 * r;
+            let close = |((a, b), r): ((&f64, &f64), &f64)| (a - b).abs() <= 1e-11 * r;
             old.iter().zip(&values).zip(self.task.ranges()).all(close)
         };
         let new = !self.values.iter().any(same);
@@ -311,10 +311,12 @@ impl<'t, 'm> Columns<'t, 'm> {
             let lower = best.value - error;
             let scale = lower.abs().max(upper.abs()).max(1e-3 * task.objective_scale());
             let gap = ((upper - lower) / scale).max(0.0);
+            // A large offset of the objective must not excuse a large error on its range.
+            let close = upper - lower <= options.gap * scale.min(task.objective_scale());
             let round =
                 SolveRound { round: self.rounds, lower: Some(lower), upper: Some(upper), gap: Some(gap) };
             let stop = observer(&round).is_break();
-            if stop || !new || gap <= options.gap || self.rounds >= options.rounds {
+            if stop || !new || close || self.rounds >= options.rounds {
                 let (mixture, values) = self.mix(&best.weights)?;
                 let multiplier_ranges = if best.degenerate && task.has_objective() {
                     self.multiplier_ranges(&best, upper, options)?

@@ -36,12 +36,13 @@ impl<'a> FiniteTask<'a> {
             let named = model.choice(choice).rewards;
             rewards.extend(terms.iter().map(|term| term.map_or(0.0, |(i, sign)| sign * named[i])));
         }
-        let range = |term: &Option<(usize, f64)>| match term {
-            Some((i, _)) => {
-                let (low, high) = model.reward_range(*i);
-                if high > low { high - low } else { 1.0 }
-            }
-            None => 1.0,
+        // States that cannot be reached do not count. A constant reward is measured by its size.
+        let range = |term: &Option<(usize, f64)>| {
+            let Some((i, _)) = term else { return 1.0 };
+            let values = reachable_choices(model, &structure).map(|c| model.choice(c).rewards[*i]);
+            let bounds = |(low, high): (f64, f64), r: f64| (low.min(r), high.max(r));
+            let (low, high) = values.fold((f64::INFINITY, f64::NEG_INFINITY), bounds);
+            [high - low, high.abs()].into_iter().find(|r| *r > 0.0).unwrap_or(1.0)
         };
         let ranges = terms.iter().map(range).collect();
         let bounds = specification.bounds();
@@ -118,8 +119,8 @@ impl<'a> FiniteTask<'a> {
 
     /// Every distinct vector r₁ … r_m that can occur.
     pub fn reward_vectors(&self) -> Vec<Vec<f64>> {
-        let mut vectors: Vec<Vec<f64>> =
-            (0..self.model.choice_count()).map(|c| self.rewards(c)[1..].to_vec()).collect();
+        let choices = reachable_choices(self.model, &self.structure);
+        let mut vectors: Vec<Vec<f64>> = choices.map(|c| self.rewards(c)[1..].to_vec()).collect();
         vectors.sort_by(|a, b| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal));
         vectors.dedup();
         vectors
@@ -154,4 +155,12 @@ impl<'a> FiniteTask<'a> {
         let value = |i| frequencies.iter().enumerate().map(|(s, f)| f * reward(i, s)).sum();
         Values::new((0..=self.len()).map(value).collect()).map_err(|_| Singular)
     }
+}
+
+/// The choices of the states that can be reached.
+fn reachable_choices<'a>(
+    model: &'a FiniteCmdp,
+    structure: &'a Structure,
+) -> impl Iterator<Item = usize> + 'a {
+    (0..model.states()).filter(|&s| structure.reachable[s]).flat_map(|s| model.choices(s))
 }

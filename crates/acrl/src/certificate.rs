@@ -44,7 +44,8 @@ impl Certified {
             direction: requirement.direction(),
             // Adding 0 turns −0 into 0.
             average: requirement.sign() * average + 0.0,
-            shortfall: shortfall.max(0.0),
+            // What cannot be computed is not proved.
+            shortfall: if shortfall.is_nan() { f64::INFINITY } else { shortfall.max(0.0) },
         }
     }
 

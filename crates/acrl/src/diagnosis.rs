@@ -55,9 +55,11 @@ pub struct Evidence {
 /// What the exact model says about feasibility.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ExactEvidence {
+    /// Whether some policy meets the requirements on almost every path.
+    pub feasible: bool,
     /// max_π min_i (V_i(π) − c_i)/R_i.
     pub slack: f64,
-    /// If negative: a smallest set of requirements that cannot be met together.
+    /// If they cannot be met: a smallest set of requirements that cannot be met together.
     pub conflict: Vec<String>,
 }
 
@@ -123,7 +125,7 @@ impl Diagnosis {
         let negative = |slack: f64| slack < -1e-9;
         let (verdict, names) = if evidence.certificate <= 1.0 {
             (Verdict::Met, named(&|_| true))
-        } else if let Some(exact) = s.exact.as_ref().filter(|e| negative(e.slack)) {
+        } else if let Some(exact) = s.exact.as_ref().filter(|e| !e.feasible) {
             (Verdict::Infeasible, exact.conflict.clone())
         } else if let Some(game) = seen.filter(|g| s.exact.is_none() && negative(g.value)) {
             (Verdict::Infeasible, named(&|i| game.prices[i] > 1e-9))
@@ -181,7 +183,7 @@ mod tests {
         assert_eq!(verdict(&s).0, Verdict::PolicyInsufficient);
         let s = Symptoms { seen: &poor, ..symptoms(0.1, 0.1) };
         assert_eq!(verdict(&s), (Verdict::Infeasible, vec!["a".into(), "b".into()]));
-        let exact = Some(ExactEvidence { slack: -0.1, conflict: vec!["b".into()] });
+        let exact = Some(ExactEvidence { feasible: false, slack: -0.1, conflict: vec!["b".into()] });
         let s = Symptoms { exact, seen: &apart, ..symptoms(0.1, 0.1) };
         assert_eq!(verdict(&s), (Verdict::Infeasible, vec!["b".into()]));
     }
@@ -189,7 +191,7 @@ mod tests {
     #[test]
     fn the_exact_model_overrules_the_rewards_seen() {
         let poor = [vec![0.3, 0.0]];
-        let exact = Some(ExactEvidence { slack: 0.1, conflict: vec![] });
+        let exact = Some(ExactEvidence { feasible: true, slack: 0.1, conflict: vec![] });
         let s = Symptoms { exact, seen: &poor, ..symptoms(0.1, 0.1) };
         assert_eq!(verdict(&s).0, Verdict::EpochTooShort);
     }

@@ -98,7 +98,13 @@ impl DualDynamics {
             positive(&format!("the scale of '{}'", requirement.name()), *scale)?;
         }
         self.scales = scales.to_vec();
-        self.set_gains();
+        self.gains = self.scales.iter().map(|r| self.gain * (self.objective_scale / r) / r).collect();
+        for (gain, requirement) in self.gains.iter().zip(&self.requirements) {
+            positive(
+                &format!("the gain of '{}', whose range is too large or too small,", requirement.name()),
+                *gain,
+            )?;
+        }
         self.open_ledger();
         Ok(self)
     }
@@ -125,12 +131,16 @@ impl DualDynamics {
         self.ledger.steps += 1;
         self.steps += 1;
         self.taken += 1;
-        Ok(if self.taken < self.length { None } else { Some(self.end_epoch()) })
+        if self.taken < self.length { Ok(None) } else { self.end_epoch().map(Some) }
     }
 
-    fn end_epoch(&mut self) -> Epoch<'_> {
+    fn end_epoch(&mut self) -> Result<Epoch<'_>, Error> {
         for i in 0..self.bounds.len() {
-            self.multipliers.step(i, self.gains[i] * self.deficits[i]);
+            let moved = self.gains[i] * self.deficits[i];
+            if !self.multipliers.step(i, moved) {
+                let what = format!("the multiplier of '{}'", self.requirements[i].name());
+                return Err(Error::NotFinite { what, value: self.multipliers.as_slice()[i] + moved });
+            }
             self.deficits[i] = 0.0;
         }
         let (k, steps) = (self.k, self.taken);
@@ -141,7 +151,7 @@ impl DualDynamics {
             let longer = self.auto.as_mut().and_then(|auto| auto.after_epoch(self.steps, self.length, debt));
             self.length = longer.unwrap_or(self.length);
         }
-        Epoch { k, step: self.steps, steps, multipliers: &self.multipliers, length: self.length }
+        Ok(Epoch { k, step: self.steps, steps, multipliers: &self.multipliers, length: self.length })
     }
 
     /// Replaces the requirements; the new bounds act from the next step and open a new ledger.
@@ -267,10 +277,6 @@ impl DualDynamics {
         Ok(())
     }
 
-    fn set_gains(&mut self) {
-        self.gains = self.scales.iter().map(|r| self.gain * self.objective_scale / (r * r)).collect();
-    }
-
     fn open_ledger(&mut self) {
         self.ledger = Ledger { opening: self.ledger(), steps: 0, totals: vec![0.0; self.len() + 1] };
     }
@@ -310,6 +316,10 @@ mod tests {
     #[test]
     fn wrong_arity_and_bad_parameters_are_errors() {
         let mut d = dynamics(0.5, 1.0, EpochLength::Fixed(1));
+        let mut huge = dynamics(1e308, 10.0, EpochLength::Fixed(2));
+        huge.observe(&Rewards::zeros(1)).unwrap();
+        assert!(huge.observe(&Rewards::zeros(1)).is_err(), "an update that is no number is not swallowed");
+        assert!(d.clone().with_scales(1.0, &[1e-200]).is_err());
         assert!(d.observe(&Rewards::zeros(2)).is_err());
         assert!(DualDynamics::new(vec![], 0.0, EpochLength::Fixed(1)).is_err());
         assert!(DualDynamics::new(vec![], f64::NAN, EpochLength::Fixed(1)).is_err());

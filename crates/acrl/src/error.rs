@@ -50,6 +50,9 @@ pub enum Error {
     /// Two requirements carry the same name.
     #[error("two requirements are called '{0}': give one of them another name")]
     DuplicateRequirement(String),
+    /// A requirement called like the objective's reward, but about another one.
+    #[error("a requirement on another reward is called '{0}' like the objective: give it another name")]
+    AmbiguousName(String),
     /// A requirement that cannot be read.
     #[error(
         "cannot read the requirement '{0}': write NAME>=NUMBER or NAME<=NUMBER, in quotes because the shell takes \

@@ -54,10 +54,16 @@ pub fn best_mixture<V: AsRef<[f64]>>(vectors: &[V], bounds: &[f64]) -> Option<Mi
     let mut rhs = vec![0.0; m];
     rhs.push(1.0);
     let vertex = maximise(&cost, &rows, &rhs)?;
-    let weights = vertex.x[..n].to_vec();
+    let weights = shares(&vertex.x[..n]);
     let value = weights.iter().zip(vectors).map(|(p, v)| p * v.as_ref()[0]).sum();
     let multipliers = (0..m).map(|i| (-vertex.duals[i]).max(0.0) * objective_scale / scales[i]).collect();
     Some(Mixture { weights, value, multipliers, degenerate: vertex.degenerate })
+}
+
+/// Weights that add up to 1, whatever was rounded.
+fn shares(x: &[f64]) -> Vec<f64> {
+    let total: f64 = x.iter().sum();
+    x.iter().map(|p| p / total).collect()
 }
 
 /// The value of the game between a mixture and the requirement that is worst off.
@@ -104,7 +110,7 @@ pub fn game_value<V: AsRef<[f64]>>(vectors: &[V], bounds: &[f64], scales: &[f64]
     let mut rhs = vec![0.0; m];
     rhs.push(1.0);
     let vertex = maximise(&cost, &rows, &rhs)?;
-    let weights = vertex.x[..n].to_vec();
+    let weights = shares(&vertex.x[..n]);
     let worst = |i: usize| (0..n).map(|j| weights[j] * slack(j, i)).sum::<f64>();
     let value = (0..m).map(worst).fold(f64::INFINITY, f64::min);
     let prices = (0..m).map(|i| (-vertex.duals[i]).max(0.0) / scales[i]).collect();

@@ -48,16 +48,15 @@ impl Multipliers {
         self.0.iter().sum()
     }
 
-    /// The projected step λ_i ← \[λ_i + d_i\]₊, which is how multipliers move.
-    ///
-    /// A step that would not be finite is refused and leaves λ_i as it was: the caller's rewards
-    /// are finite, so it takes a deficit of more than 10³⁰⁸ to get there.
+    /// The projected step λ_i ← \[λ_i + d_i\]₊, which is how multipliers move; whether the result is a number.
     #[inline]
-    pub(crate) fn step(&mut self, i: usize, d: f64) {
-        let moved = (self.0[i] + d).max(0.0);
-        if moved.is_finite() {
-            self.0[i] = moved;
+    pub(crate) fn step(&mut self, i: usize, d: f64) -> bool {
+        let moved = self.0[i] + d;
+        let fine = moved.is_finite();
+        if fine {
+            self.0[i] = moved.max(0.0);
         }
+        fine
     }
 
     /// The weights on which Π(λ) depends: with an objective w = (1, λ)/(1 + Σλ), without one

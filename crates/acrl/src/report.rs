@@ -34,6 +34,8 @@ pub struct RequirementReport {
     pub direction: Direction,
     /// The average of its reward, over all runs.
     pub average: f64,
+    /// The average in the worst run.
+    pub worst: f64,
     /// In every run the certified shortfall is within the tolerance.
     pub met: bool,
     /// In every run the plain average satisfies the bound.
@@ -89,6 +91,7 @@ impl RunReport {
                 bound: r.bound(),
                 direction: r.direction(),
                 average: r.sign() * mean(&|run| run.averages.requirements()[i]) + 0.0,
+                worst: r.sign() * least(&|run| run.averages.requirements()[i]) + 0.0,
                 met: symptoms.shortfalls[i] <= symptoms.tolerances[i],
                 strict: shortfall == 0.0,
                 shortfall,

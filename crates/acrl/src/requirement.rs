@@ -190,6 +190,10 @@ impl Specification {
         let mut specification = Self { objective, requirements };
         specification.name_sides();
         for (i, requirement) in specification.requirements.iter().enumerate() {
+            let objective = specification.objective.as_ref().map(|o| o.reward.as_str());
+            if objective == Some(requirement.name()) && requirement.reward != requirement.name {
+                return Err(Error::AmbiguousName(requirement.name.clone()));
+            }
             if specification.requirements[..i].iter().any(|other| other.name == requirement.name) {
                 return Err(Error::DuplicateRequirement(requirement.name.clone()));
             }

@@ -50,7 +50,8 @@ pub(crate) fn maximise(c: &[f64], rows: &[Vec<f64>], b: &[f64]) -> Option<Vertex
     let mut phase_two = vec![0.0; n + m];
     phase_two[..n].copy_from_slice(c);
     run(&mut tableau, &mut basis, &phase_two, n)?;
-    Some(polish(c, rows, b, &basis))
+    let rounded: Vec<f64> = tableau.iter().map(|row| row[n + m]).collect();
+    Some(polish(c, rows, b, &basis, &rounded))
 }
 
 /// Pivots until no column of the first `n` improves. Dantzig's rule, and Bland's after a while, so
@@ -109,8 +110,9 @@ fn pivot(tableau: &mut [Vec<f64>], basis: &mut [usize], row: usize, column: usiz
     basis[row] = column;
 }
 
-/// Solves for the final basis from the original data, which removes what pivoting has rounded.
-fn polish(c: &[f64], rows: &[Vec<f64>], b: &[f64], basis: &[usize]) -> Vertex {
+/// Solves for the final basis from the original data, which removes what pivoting has rounded. Where the
+/// basis is so ill-conditioned that this leaves the feasible set, the pivoted values stay.
+fn polish(c: &[f64], rows: &[Vec<f64>], b: &[f64], basis: &[usize], rounded: &[f64]) -> Vertex {
     let (m, n) = (rows.len(), c.len());
     let entry = |i: usize, j: usize| match basis[j].checked_sub(n) {
         Some(artificial) => f64::from(u8::from(artificial == i)),
@@ -119,7 +121,10 @@ fn polish(c: &[f64], rows: &[Vec<f64>], b: &[f64], basis: &[usize]) -> Vertex {
     let matrix: Vec<Vec<f64>> = (0..m).map(|i| (0..m).map(|j| entry(i, j)).collect()).collect();
     let transposed: Vec<Vec<f64>> = (0..m).map(|i| (0..m).map(|j| entry(j, i)).collect()).collect();
     let costs: Vec<f64> = basis.iter().map(|&j| if j < n { c[j] } else { 0.0 }).collect();
-    let basic = solve(matrix, b.to_vec());
+    let mut basic = solve(matrix, b.to_vec());
+    if !basic.iter().all(|x| *x >= -1e-10) {
+        basic = rounded.to_vec();
+    }
     let mut x = vec![0.0; n];
     for (&j, &value) in basis.iter().zip(&basic) {
         if j < n {

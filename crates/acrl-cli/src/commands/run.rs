@@ -134,7 +134,11 @@ pub(crate) fn report(
         return Ok(first);
     }
     let (exact, reach) = witness(loaded, task, first.epoch)?;
-    let symptoms = Symptoms { reach, ..symptoms(Some(exact)) };
+    // In a model of several parts the averages of the runs are what this policy settles at, and no
+    // switching takes it out of the part in which it is.
+    let ended: Vec<Vec<f64>> = executions.iter().map(|run| run.averages.requirements().to_vec()).collect();
+    let settled = if task.structure().is_communicating() { &[][..] } else { &ended[..] };
+    let symptoms = Symptoms { reach, settled, ..symptoms(Some(exact)) };
     RunReport::new(&loaded.specification, executions, symptoms).context("no run")
 }
 
@@ -149,20 +153,23 @@ fn witness(
     if !task.structure().is_communicating() {
         let sure = almost_sure(task, &options)?;
         let best = sure.components.iter().map(|c| c.slack).fold(f64::NEG_INFINITY, f64::max);
-        let slack = if sure.objective.is_some() { best.max(0.0) } else { best.min(-f64::EPSILON) };
-        let conflict = if slack < 0.0 { task.specification().names() } else { vec![] };
-        return Ok((ExactEvidence { slack, conflict }, None));
+        let feasible = sure.objective.is_some();
+        let conflict = if feasible { vec![] } else { task.specification().names() };
+        return Ok((ExactEvidence { feasible, slack: best, conflict }, None));
     }
     let best = match solve(task, &options, &mut |_| ControlFlow::Continue(()))? {
         Answer::Infeasible(conflict) => {
-            return Ok((ExactEvidence { slack: conflict.slack.upper, conflict: conflict.names }, None));
+            return Ok((
+                ExactEvidence { feasible: false, slack: conflict.slack.upper, conflict: conflict.names },
+                None,
+            ));
         }
         Answer::Optimal(best) => best,
     };
     let slack = most_slack(task, &options)?.context("a requirement is behind, so there is one")?;
     let longer = epoch as f64 / loaded.run.epoch_length().start() as f64;
     let reach = multiplier_reach(task, &best, &slack, loaded.run.step_size * longer);
-    Ok((ExactEvidence { slack: slack.lower.max(0.0), conflict: vec![] }, reach))
+    Ok((ExactEvidence { feasible: true, slack: slack.lower.max(0.0), conflict: vec![] }, reach))
 }
 
 /// Moves a progress bar along, now and then.
@@ -224,6 +231,9 @@ impl Log {
 
 impl Observer for Log {
     fn event(&mut self, event: &Event<'_>) -> ControlFlow<()> {
+        if interrupt::requested() {
+            return ControlFlow::Break(());
+        }
         let written = serde_json::to_writer(&mut self.file, event)
             .map_err(Into::into)
             .and_then(|()| self.file.write_all(b"\n"));
@@ -269,13 +279,12 @@ fn print(
         ]);
     }
     for (r, (name, entry)) in specification.requirements().iter().zip(report.requirements.iter()) {
-        let worst = report.worst.get(name).copied().unwrap_or(entry.average);
         let price = report.multipliers.get(name).map_or(0.0, |m| m.mean);
         let mut row: Vec<(String, anstyle::Style)> = [
             name.to_owned(),
             relation(r, 5),
             figure(entry.average, 5),
-            figure(worst, 5),
+            figure(entry.worst, 5),
             figure(entry.certificate, 3),
             figure(price, 4),
         ]
@@ -340,10 +349,13 @@ fn advice(report: &RunReport, loaded: &Loaded, task: &FiniteTask<'_>) -> Option<
             "Infeasible on a single path: the model has {parts} separate end components, and a run ends in one of \
              them; acrl solve gives the expected values."
         ),
-        Matter::EpochTooShort | Matter::Converging if parts > 1 => format!(
+        Matter::EpochTooShort | Matter::Converging | Matter::PolicyInsufficient if parts > 1 => format!(
             "The model has {parts} separate end components, and this run ended in one that does not meet {names}; \
              acrl solve says what can be had on almost every path."
         ),
+        Matter::Converging if updates == 0 => {
+            "The epoch is longer than the run: take a shorter --epoch or more --steps.".to_owned()
+        }
         Matter::Converging if updates < 20 => {
             format!(
                 "Too early to tell: {} of the multipliers so far; take more --steps.",

@@ -37,6 +37,12 @@ pub(crate) fn solve(args: &SolveArgs, output: &mut Output) -> anyhow::Result<Ver
         _ => None,
     };
     spinner.finish_and_clear();
+    if let Answer::Optimal(optimum) = &answer
+        && optimum.gap > args.gap
+    {
+        let (gap, wanted) = (figure(optimum.gap, 3), figure(args.gap, 3));
+        output.warn(&format!("stopped at a gap of {gap}, above the {wanted} asked for"));
+    }
     let seconds = start.elapsed().as_secs_f64();
     match &answer {
         Answer::Optimal(optimum) if output.is_json() => {
