@@ -320,3 +320,22 @@ fn every_json_key_is_documented() {
         .collect();
     assert!(missing.is_empty(), "not in docs/json.md: {missing:?}");
 }
+
+/// Ctrl-C loses nothing: the steps taken so far are reported.
+#[cfg(unix)]
+#[test]
+fn ctrl_c_reports_what_there_is() {
+    let child = Command::new(env!("CARGO_BIN_EXE_acrl"))
+        .args(["run", "queue", "--steps", "1e13", "--json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    let output = child.wait_with_output().unwrap();
+    let object: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let steps = object["steps"].as_u64().unwrap();
+    assert!(steps > 0 && steps < 10_000_000_000_000, "{steps}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("stopped by Ctrl-C"));
+}
