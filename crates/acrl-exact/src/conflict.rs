@@ -18,7 +18,8 @@ pub struct Conflict {
     pub relaxation: Relaxation,
 }
 
-/// How much the bounds would have to give, in units of each reward's range. Verified by solving again.
+/// How much the bounds would have to give, in units of each reward's range over the model. Verified by
+/// solving again.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Relaxation {
     /// All requirements by the same share of their range.
@@ -34,6 +35,7 @@ impl Conflict {
         prices: &[f64],
         options: &SolveOptions,
     ) -> Result<Self, SolveError> {
+        let task = &task.in_model_units();
         let slack = most_slack(task, options)?.ok_or(SolveError::Rounds(0))?;
         let specification = task.specification();
         // The priced requirements conflict already; drop each one without which they still do.

@@ -428,7 +428,7 @@ mod tests {
                 Answer::Infeasible(conflict) => {
                     prop_assert!(expected.is_none());
                     let requirements: Vec<Vec<f64>> = values.iter().map(|v| v[1..].to_vec()).collect();
-                    let game = game_value(&requirements, task.bounds(), task.scales()).unwrap();
+                    let game = game_value(&requirements, task.bounds(), task.in_model_units().scales()).unwrap();
                     prop_assert!((conflict.relaxation.uniform + game.value).abs() < 1e-5);
                     for v in &requirements {
                         let priced: f64 = (0..2).map(|i| conflict.certificate[i] * (v[i] - task.bounds()[i])).sum();

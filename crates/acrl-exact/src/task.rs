@@ -54,6 +54,21 @@ impl<'a> FiniteTask<'a> {
         Self::with_structure(self.model, specification, self.structure.clone())
     }
 
+    /// The same task with every reward measured by its range over the whole model, states that cannot be
+    /// reached included: the unit in which relaxations are given.
+    pub fn in_model_units(&self) -> Self {
+        let names = self.model.reward_names();
+        let mut task = self.clone();
+        for (range, requirement) in task.ranges[1..].iter_mut().zip(self.specification.requirements()) {
+            let index = names.iter().position(|name| name == requirement.reward());
+            let (low, high) = index.map_or((0.0, 0.0), |i| self.model.reward_range(i));
+            if high > low {
+                *range = high - low;
+            }
+        }
+        task
+    }
+
     /// The model.
     pub fn model(&self) -> &'a FiniteCmdp {
         self.model
@@ -89,7 +104,7 @@ impl<'a> FiniteTask<'a> {
         &self.bounds
     }
 
-    /// R₁ … R_m: the ranges of the requirements' rewards.
+    /// R₁ … R_m: the ranges of the requirements' rewards, over the states that can be reached.
     pub fn scales(&self) -> &[f64] {
         &self.ranges[1..]
     }

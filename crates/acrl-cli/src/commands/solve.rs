@@ -302,8 +302,8 @@ fn print_conflict(task: &FiniteTask<'_>, conflict: &Conflict, output: &mut Outpu
         figure(conflict.relaxation.uniform, 4)
     ));
     let mut table = Table::new(&["requirement", "bound", "all give way", "this one alone"]);
-    let requirements = task.specification().requirements().iter();
-    for ((r, alone), range) in requirements.zip(&conflict.relaxation.alone).zip(task.scales()) {
+    let (units, requirements) = (task.in_model_units(), task.specification().requirements().iter());
+    for ((r, alone), range) in requirements.zip(&conflict.relaxation.alone).zip(units.scales()) {
         let sign = if r.sign() > 0.0 { ">=" } else { "<=" };
         let relaxed = |amount: f64| format!("{sign} {}", figure(r.bound() - r.sign() * amount * range, 5));
         table.plain(vec![
