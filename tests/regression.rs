@@ -5,8 +5,11 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// A `.drn` file from (targets, rewards) by state and action; the first state is initial.
-fn drn(rewards: usize, states: &[&[(&[(usize, &str)], &[&str])]]) -> String {
+/// Targets with their probabilities, and rewards.
+type Action<'a> = (&'a [(usize, &'a str)], &'a [&'a str]);
+
+/// A `.drn` file from the actions of each state; the first state is initial.
+fn drn(rewards: usize, states: &[&[Action<'_>]]) -> String {
     let names: Vec<String> = (0..rewards).map(|i| format!("r{i}")).collect();
     let mut text = format!(
         "@type: MDP\n@parameters\n\n@reward_models\n{}\n@nr_states\n{}\n@model\n",

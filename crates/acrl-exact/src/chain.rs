@@ -27,8 +27,13 @@ pub(crate) struct Chain {
     /// The class of each recurrent state.
     class_of: Vec<Option<usize>>,
     transient: Vec<usize>,
-    /// I − P on the transient states.
+    /// I − P on the transient states, each row divided by the probability of leaving its state.
     transient_lu: Option<Lu<usize, f64>>,
+    /// One over that probability.
+    stay: Vec<f64>,
+    /// The probability of absorption from each transient state as it is computed: 1 but for rounding,
+    /// which grows with the time spent there. Dividing by it keeps gains within those of the classes.
+    absorption: Vec<f64>,
 }
 
 /// A recurrent class; `states[0]` is the reference at which h is 0 while solving.
@@ -77,6 +82,16 @@ impl Chain {
         self.targets[range.clone()].iter().copied().zip(self.probabilities[range].iter().copied())
     }
 
+    /// The probability of leaving a state. As a sum it is exact where 1 − P(s, s) would cancel.
+    fn leaving(&self, s: usize) -> f64 {
+        self.row(s).filter(|(t, _)| *t != s).map(|(_, p)| p).sum()
+    }
+
+    /// The row of P − I of a state.
+    fn generator(&self, s: usize) -> impl Iterator<Item = (usize, f64)> + '_ {
+        self.row(s).filter(move |(t, _)| *t != s).chain([(s, -self.leaving(s))])
+    }
+
     /// The states in which the chain is found most of the time: of each recurrent class the likeliest
     /// ones that together have at least `share` of its stationary probability.
     pub(crate) fn core(&self, share: f64) -> Vec<usize> {
@@ -110,13 +125,19 @@ impl Chain {
             }
         }
         // On transient states h and g still hold 0, so expectations run over recurrent states alone.
-        let mut x: Vec<f64> = self.transient.iter().map(|&s| self.expectation(s, &g)).collect();
+        let scaled = |f: &dyn Fn(usize) -> f64| -> Vec<f64> {
+            self.transient.iter().zip(&self.stay).map(|(&s, stay)| stay * f(s)).collect()
+        };
+        let mut x = scaled(&|s| self.expectation(s, &g));
         solve(self.transient_lu.as_ref(), &mut x);
-        let mut y: Vec<f64> = self.transient.iter().map(|&s| r[s] + self.expectation(s, &h)).collect();
-        y.iter_mut().zip(&x).for_each(|(y, g)| *y -= g);
+        x.iter_mut().zip(&self.absorption).for_each(|(g, total)| *g /= total);
+        for (i, &s) in self.transient.iter().enumerate() {
+            g[s] = x[i];
+        }
+        let mut y = scaled(&|s| r[s] - g[s] + self.expectation(s, &h));
         solve(self.transient_lu.as_ref(), &mut y);
         for (i, &s) in self.transient.iter().enumerate() {
-            (g[s], h[s]) = (x[i], y[i]);
+            h[s] = y[i];
         }
         (g, h)
     }
@@ -135,6 +156,7 @@ impl Chain {
         // Expected visits to transient states before absorption: xᵀ (I − P) = startᵀ.
         if let Some(lu) = &self.transient_lu {
             lu.solve_transpose_in_place_with_conj(Conj::No, column(&mut start));
+            start.iter_mut().zip(&self.stay).for_each(|(x, stay)| *x *= stay);
         }
         for (i, &s) in self.transient.iter().enumerate() {
             for (t, p) in self.row(s) {
@@ -143,6 +165,9 @@ impl Chain {
                 }
             }
         }
+        // All of it ends in some class; what is missing is rounding.
+        let total: f64 = mass.iter().sum();
+        mass.iter_mut().for_each(|mass| *mass /= total);
         let mut frequencies = vec![0.0; self.states()];
         for (class, mass) in self.classes.iter().zip(mass) {
             for (&s, p) in class.states.iter().zip(&class.stationary) {
@@ -172,10 +197,8 @@ impl Chain {
         let open: Vec<usize> = (0..self.states()).filter(|&s| !doomed[s] && !target[s]).collect();
         let mut position = vec![None; self.states()];
         open.iter().enumerate().for_each(|(i, &s)| position[s] = Some(i));
-        let entries = open
-            .iter()
-            .enumerate()
-            .flat_map(|(i, &s)| self.row(s).map(move |(t, p)| (i, t, p)).chain([(i, s, -1.0)]));
+        let row = |(i, &s): (usize, &usize)| self.generator(s).map(move |(t, p)| (i, t, p));
+        let entries = open.iter().enumerate().flat_map(row);
         // I − P on the open states: the entries above hold P − I.
         let triplets = entries
             .filter_map(|(i, t, p)| position[t].map(|j| Triplet { row: i, col: j, val: -p }))
@@ -219,6 +242,8 @@ impl Rows {
             class_of: vec![None; n],
             transient: Vec::new(),
             transient_lu: None,
+            stay: Vec::new(),
+            absorption: Vec::new(),
             first: Vec::new(),
             targets: Vec::new(),
             probabilities: Vec::new(),
@@ -245,7 +270,7 @@ impl Rows {
             let mut triplets = Vec::new();
             for (i, &s) in class.states.iter().enumerate() {
                 triplets.push(Triplet { row: i, col: 0, val: 1.0 });
-                let off_reference = chain.row(s).chain([(s, -1.0)]).filter(|(t, _)| position[*t] != 0);
+                let off_reference = chain.generator(s).filter(|(t, _)| position[*t] != 0);
                 triplets.extend(off_reference.map(|(t, p)| Triplet { row: i, col: position[t], val: -p }));
             }
             class.stationary = vec![0.0; class.states.len()];
@@ -262,10 +287,19 @@ impl Rows {
         chain.transient.iter().enumerate().for_each(|(i, &s)| position[s] = i);
         let mut triplets = Vec::new();
         for (i, &s) in chain.transient.iter().enumerate() {
-            let inside = chain.row(s).chain([(s, -1.0)]).filter(|(t, _)| position[*t] != usize::MAX);
-            triplets.extend(inside.map(|(t, p)| Triplet { row: i, col: position[t], val: -p }));
+            let inside = chain.generator(s).filter(|(t, _)| position[*t] != usize::MAX);
+            let stay = 1.0 / chain.leaving(s);
+            triplets.extend(inside.map(|(t, p)| Triplet { row: i, col: position[t], val: -p * stay }));
+            chain.stay.push(stay);
         }
         chain.transient_lu = factorise(chain.transient.len(), &triplets)?;
+        let into_classes = |&s: &usize| {
+            let leaving = chain.row(s).filter(|(t, _)| position[*t] == usize::MAX);
+            leaving.map(|(_, p)| p).sum::<f64>()
+        };
+        chain.absorption =
+            chain.transient.iter().zip(&chain.stay).map(|(s, stay)| stay * into_classes(s)).collect();
+        solve(chain.transient_lu.as_ref(), &mut chain.absorption);
         Ok(chain)
     }
 }

@@ -8,7 +8,7 @@ use crate::{FiniteTask, Singular};
 /// Differences below this, relative to the numbers involved, count as ties.
 const TIE: f64 = 1e-10;
 /// Differences in gain below this, relative to the rewards, are rounding.
-const ROUNDING: f64 = 1e-13;
+const ROUNDING: f64 = 1e-12;
 
 /// A deterministic policy that maximises Σ w_i V_i from every state.
 ///

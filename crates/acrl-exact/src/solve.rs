@@ -14,6 +14,8 @@ use crate::{Conflict, FiniteTask, Maximiser, Singular};
 
 /// Slacks above this, in units of a reward's range, count as not negative.
 pub(crate) const FEASIBLE: f64 = -1e-9;
+/// Differences in values below this, in units of a reward's range, are rounding.
+const ROUNDING: f64 = 1e-13;
 
 /// When to stop.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -291,10 +293,13 @@ impl<'t, 'm> Columns<'t, 'm> {
     ) -> Result<Optimum, SolveError> {
         let task = self.task;
         let mut upper = f64::INFINITY;
-        let relaxed: Vec<f64> =
-            task.bounds().iter().zip(task.scales()).map(|(c, r)| c + 2.0 * FEASIBLE * r).collect();
+        // Values are rounded: a bound that is met to the last digit must not fail by the one after it.
+        let relaxed = |share: f64| -> Vec<f64> {
+            task.bounds().iter().zip(task.scales()).map(|(c, r)| c - share * r).collect()
+        };
+        let (rounded, relaxed) = (relaxed(ROUNDING), relaxed(-2.0 * FEASIBLE));
         loop {
-            let best = best_mixture(&self.values, task.bounds())
+            let best = best_mixture(&self.values, &rounded)
                 .or_else(|| best_mixture(&self.values, &relaxed))
                 .ok_or(SolveError::Rounds(self.rounds))?;
             let multipliers = Multipliers::new(best.multipliers.clone())?;
