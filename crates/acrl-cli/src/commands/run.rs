@@ -306,11 +306,14 @@ fn print(
     output.line("");
     if let (Some(objective), Some(best)) = (specification.objective(), optimum) {
         let average = report.averages.get(&objective.reward).copied().unwrap_or(0.0);
+        // Only a requirement that is behind, within its tolerance, lets the objective do better.
+        let ahead = objective.sign() * (average - best) > 1e-3 * task.objective_scale();
         output.line(format!(
-            "{} {}: the best possible is {}",
+            "{} {}: the best possible is {}{}",
             styled(STRONG, &objective.reward),
             figure(average, 4),
-            figure(best, 4)
+            figure(best, 4),
+            if ahead { " once the requirements are met in full" } else { "" }
         ));
     }
     for (name, entry) in report.requirements.iter() {
