@@ -68,6 +68,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .light_line_style(TRANSPARENT)
         .bold_line_style(BLACK.mix(0.1))
         .y_labels(8)
+        .x_label_formatter(&whole)
         .draw()?;
     chart.draw_series(LineSeries::new(
         [(0.0, 1.0 / 3.0), (EPOCHS as f64, 1.0 / 3.0)],

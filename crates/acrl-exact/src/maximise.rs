@@ -44,11 +44,7 @@ pub(crate) fn maximise_from(
 ) -> Result<Maximiser, Singular> {
     let model = task.model();
     let all = vec![true; model.choice_count()];
-    let mut rewards: Vec<f64> = (0..model.choice_count()).map(|c| task.weighted_reward(c, weights)).collect();
-    // A constant changes no maximiser, but in gains it would drown small differences.
-    let middle = middle(&rewards);
-    rewards.iter_mut().for_each(|r| *r -= middle);
-    let scale: f64 = weights.iter().zip(task.ranges()).map(|(w, r)| (w * r).abs()).sum();
+    let (rewards, scale) = centred_rewards(task, weights);
     let first = Stage { model, allowed: &all, rewards: &rewards, scale };
     let mut chain = Chain::of_rule(model, &rule)?;
     let mut best = first.iterate(rule, &chain)?;
@@ -95,8 +91,7 @@ pub fn optimal_actions(task: &FiniteTask<'_>, weights: &[f64]) -> Result<Vec<Vec
     let best = maximise(task, weights)?;
     let model = task.model();
     let all = vec![true; model.choice_count()];
-    let rewards: Vec<f64> = (0..model.choice_count()).map(|c| task.weighted_reward(c, weights)).collect();
-    let scale: f64 = weights.iter().zip(task.ranges()).map(|(w, r)| (w * r).abs()).sum();
+    let (rewards, scale) = centred_rewards(task, weights);
     let stage = Stage { model, allowed: &all, rewards: &rewards, scale }.iterate(best.rule, &best.chain)?;
     let optimal =
         |s: usize| model.choices(s).enumerate().filter(|(_, c)| stage.ties[*c]).map(|(a, _)| a).collect();
@@ -250,11 +245,16 @@ impl Stage<'_> {
     }
 }
 
-/// Halfway between the smallest and the largest number.
-fn middle(x: &[f64]) -> f64 {
+/// Σ w_i r_i of each choice, less a constant, and their size. A constant changes no maximiser, but in
+/// gains it would drown small differences.
+fn centred_rewards(task: &FiniteTask<'_>, weights: &[f64]) -> (Vec<f64>, f64) {
+    let choices = 0..task.model().choice_count();
+    let mut rewards: Vec<f64> = choices.map(|c| task.weighted_reward(c, weights)).collect();
     let bounds = |(low, high): (f64, f64), x: &f64| (low.min(*x), high.max(*x));
-    let (low, high) = x.iter().fold((f64::INFINITY, f64::NEG_INFINITY), bounds);
-    low / 2.0 + high / 2.0
+    let (low, high) = rewards.iter().fold((f64::INFINITY, f64::NEG_INFINITY), bounds);
+    rewards.iter_mut().for_each(|r| *r -= low / 2.0 + high / 2.0);
+    let scale = weights.iter().zip(task.ranges()).map(|(w, r)| (w * r).abs()).sum();
+    (rewards, scale)
 }
 
 fn largest(x: &[f64]) -> f64 {
@@ -268,17 +268,8 @@ mod tests {
     use acrl::{Objective, Requirement, Specification};
     use proptest::prelude::*;
 
-    /// Example 1, written out here so that the room stands by itself.
     fn monitoring() -> FiniteCmdp {
-        let mut b = FiniteCmdp::builder(["r0", "r1", "r2"]);
-        (0..3).for_each(|s| _ = b.state(format!("R{s}")));
-        let indicator = |s: usize| (0..3).map(|i| f64::from(u8::from(i == s))).collect::<Vec<_>>();
-        for (s, targets) in [(0, [1, 2]), (1, [0, 1]), (2, [0, 2])] {
-            for t in targets {
-                b.choice(s, format!("R{t}"), &[(t, 1.0)], &indicator(s));
-            }
-        }
-        b.build().unwrap()
+        acrl_envs::Monitoring::new(acrl_envs::MonitoringParameters::default()).unwrap().model().unwrap()
     }
 
     fn specification() -> Specification {

@@ -2,17 +2,9 @@
 
 use acrl::{FiniteCmdp, Objective, Requirement, Specification};
 
-/// Example 1, written out here so that the room stands by itself.
+/// Example 1.
 pub(crate) fn monitoring() -> FiniteCmdp {
-    let mut b = FiniteCmdp::builder(["r0", "r1", "r2"]);
-    (0..3).for_each(|s| _ = b.state(format!("R{s}")));
-    let indicator = |s: usize| (0..3).map(|i| f64::from(u8::from(i == s))).collect::<Vec<_>>();
-    for (s, targets) in [(0, [1, 2]), (1, [0, 1]), (2, [0, 2])] {
-        for t in targets {
-            b.choice(s, format!("R{t}"), &[(t, 1.0)], &indicator(s));
-        }
-    }
-    b.build().unwrap()
+    acrl_envs::Monitoring::new(acrl_envs::MonitoringParameters::default()).unwrap().model().unwrap()
 }
 
 /// Maximise r0, and r1 ≥ c₁, r2 ≥ c₂.
