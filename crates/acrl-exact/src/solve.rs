@@ -313,7 +313,10 @@ impl<'t, 'm> Columns<'t, 'm> {
             upper = upper.min(bound);
             let error = |errors: &Vec<f64>| errors.iter().zip(&weights).map(|(e, w)| e * w).sum::<f64>();
             let error: f64 = best.weights.iter().zip(&self.errors).map(|(p, e)| p * error(e)).sum();
-            let lower = best.value - error;
+            // What the rounded bounds give away, at its price, is not proved.
+            let given: f64 =
+                multipliers.as_slice().iter().zip(task.scales()).map(|(l, r)| l * ROUNDING * r).sum();
+            let lower = best.value - error - given;
             let scale = lower.abs().max(upper.abs()).max(1e-3 * task.objective_scale());
             let gap = ((upper - lower) / scale).max(0.0);
             // A large offset of the objective must not excuse a large error on its range.
@@ -329,7 +332,7 @@ impl<'t, 'm> Columns<'t, 'm> {
                     best.multipliers.iter().map(|&l| (l, l)).collect()
                 };
                 return Ok(Optimum {
-                    objective: best.value,
+                    objective: values.objective(),
                     lower,
                     upper: upper.max(lower),
                     gap,
@@ -383,7 +386,9 @@ impl<'t, 'm> Columns<'t, 'm> {
     fn mix(&self, weights: &[f64]) -> Result<(Vec<Component>, Values), SolveError> {
         let mut total = vec![0.0; self.task.len() + 1];
         let mut mixture = Vec::new();
+        let kept: f64 = weights.iter().filter(|w| **w > 1e-12).sum();
         for (j, &weight) in weights.iter().enumerate().filter(|(_, w)| **w > 1e-12) {
+            let weight = weight / kept;
             total.iter_mut().zip(&self.values[j]).for_each(|(t, v)| *t += weight * v);
             let values = Values::new(self.values[j].clone())?;
             mixture.push(Component { weight, values, rule: self.rules[j].clone() });
