@@ -11,12 +11,12 @@ run: ## solve and run the monitoring problem
 	cargo run --release -- run monitoring
 
 test: ## all tests
-	cargo test --workspace --release
+	cargo test --workspace --profile checked
 
 lint: ## formatting, lints, documentation without warnings
 	cargo fmt --all --check
-	cargo clippy --workspace --all-targets --release -- -D warnings
-	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --release
+	cargo clippy --workspace --all-targets --profile checked -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --profile checked
 
 docs: ## build the API documentation
 	cargo doc --workspace --no-deps --release
@@ -31,4 +31,5 @@ fuzz: ## fuzz the .drn reader for five minutes (needs cargo-fuzz)
 	RUSTC_BOOTSTRAP=1 cargo fuzz run drn fuzz/corpus/drn fuzz/seeds/drn -- -max_total_time=300 -dict=fuzz/drn.dict
 
 check-slow: ## statistical checks over many seeds and models, before a release
-	PROPTEST_CASES=20000 cargo test --workspace --release
+	PROPTEST_CASES=20000 cargo test --workspace --profile checked
+	cargo test --profile checked -p acrl-cli --test promise -- --ignored --nocapture

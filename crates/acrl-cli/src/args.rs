@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use acrl::{Objective, Requirement};
-use acrl_envs::bundled;
+use acrl_envs::{LearnerSetting, bundled};
 use clap::builder::Styles;
 use clap::builder::styling::{AnsiColor, Effects};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -86,13 +86,26 @@ Examples:
   acrl solve monitoring --require 'r1>=0.55' --require 'r2>=0.55'   (infeasible: says what conflicts)")]
     Solve(SolveArgs),
 
+    /// Train one policy for all multipliers on a continuous problem
+    #[command(after_help = "\
+Examples:
+  acrl train planar-speed -o planar.safetensors
+  acrl train wireless -o wireless.safetensors --seed 3 --json
+  acrl train problem.toml -o mine.safetensors --steps 2e7 --folder runs/mine
+  acrl train problem.toml -o mine.safetensors --folder runs/mine --resume   (after Ctrl-C or a crash)
+
+The run folder holds events.jsonl, progress.csv, TensorBoard files and the checkpoint. The exit status is 1 if the
+training was stopped by Ctrl-C; the policy is written all the same.")]
+    Train(TrainArgs),
+
     /// Run an agent that meets its requirements by adjusting their prices as it goes
     #[command(after_help = "\
 Examples:
   acrl run monitoring
   acrl run monitoring --steps 1000000 --runs 100
   acrl run monitoring --require 'r1>=0.46' --require 'r2>=0.46' --epoch auto --steps 200000
-  acrl run model.drn --maximize output --require 'poor<=0.1' --log run.jsonl")]
+  acrl run model.drn --maximize output --require 'poor<=0.1' --log run.jsonl
+  acrl run planar.safetensors --runs 100 --require 'red>=0.3'   (a trained policy, another bound)")]
     Run(RunArgs),
 
     /// Compare A-CRL with the methods it improves on: same problem, same steps, same seeds
@@ -136,8 +149,9 @@ Examples:
 /// What to work on.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Source {
-    /// A problem file (.toml), a model in Storm's explicit format (.drn), or a bundled problem's name
-    #[arg(value_name = "PROBLEM|MODEL", value_hint = clap::ValueHint::FilePath)]
+    /// A problem file (.toml), a model in Storm's explicit format (.drn), a trained policy (.safetensors), or a bundled
+    /// problem's name
+    #[arg(value_name = "PROBLEM|MODEL|POLICY", value_hint = clap::ValueHint::FilePath)]
     pub(crate) input: String,
 
     /// Maximise this reward instead of the problem's objective
@@ -218,6 +232,61 @@ pub(crate) struct RunArgs {
     /// Write the events of the first run to this file, one JSON object a line
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub(crate) log: Option<PathBuf>,
+
+    /// Multipliers to start from: 'library' (where the policy's library says that they belong), 'zero', or
+    /// NAME=X,NAME=X [default: library; a finite problem starts from zero]
+    #[arg(long, value_name = "START", value_parser = start)]
+    pub(crate) start: Option<Start>,
+
+    /// Write the share of the time spent in each cell of a grid over the first two coordinates, as CSV
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    pub(crate) occupation: Option<PathBuf>,
+}
+
+/// `--start`.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Start {
+    /// Where the policy's library says that the multipliers belong.
+    Library,
+    /// λ = 0.
+    Zero,
+    /// These, and 0 for the others.
+    Given(Vec<(String, f64)>),
+}
+
+/// `acrl train`.
+#[derive(Debug, Args)]
+pub(crate) struct TrainArgs {
+    #[command(flatten)]
+    pub(crate) source: Source,
+
+    /// The policy file to write
+    #[arg(long, short, value_name = "POLICY", value_hint = clap::ValueHint::FilePath, value_parser = policy)]
+    pub(crate) output: PathBuf,
+
+    /// Environment steps of training [default: the problem's, else the learner's]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = count)]
+    pub(crate) steps: Option<u64>,
+
+    /// The learner [default: the problem's, else ppo]
+    #[arg(long, value_name = "NAME", value_parser = learner)]
+    pub(crate) learner: Option<LearnerSetting>,
+
+    /// Folder for logs and checkpoint [default: runs/ and the policy's name]
+    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    pub(crate) folder: Option<PathBuf>,
+
+    /// Go on from the folder's checkpoint; the result is the same to the bit as without the interruption
+    #[arg(long, conflicts_with = "replace")]
+    pub(crate) resume: bool,
+
+    /// Replace a training that the folder holds already
+    #[arg(long)]
+    pub(crate) replace: bool,
+
+    /// Seconds between two checkpoints
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, default_value_t = 30.0, value_parser = positive)]
+    pub(crate) checkpoint_every: f64,
 }
 
 /// `acrl compare`.
@@ -276,6 +345,36 @@ fn positive(text: &str) -> Result<f64, String> {
         Ok(value) if value.is_finite() && value > 0.0 => Ok(value),
         _ => Err("expected a number greater than 0".to_owned()),
     }
+}
+
+fn learner(text: &str) -> Result<LearnerSetting, String> {
+    text.parse().map_err(|error: acrl_envs::ProblemError| error.to_string())
+}
+
+/// A path that `acrl run` will know for a policy.
+fn policy(text: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text);
+    match path.extension() {
+        Some(ending) if ending == "safetensors" => Ok(path),
+        _ => Err("expected a file name that ends in .safetensors".to_owned()),
+    }
+}
+
+fn start(text: &str) -> Result<Start, String> {
+    match text {
+        "library" => return Ok(Start::Library),
+        "zero" => return Ok(Start::Zero),
+        _ => {}
+    }
+    let one = |part: &str| {
+        let (name, value) = part.split_once('=')?;
+        let value = value.trim().parse::<f64>().ok().filter(|x| x.is_finite() && *x >= 0.0)?;
+        Some((name.trim().to_owned(), value))
+    };
+    let list: Option<Vec<_>> = text.split(',').map(one).collect();
+    list.map(Start::Given).ok_or_else(|| {
+        "expected 'library', 'zero', or NAME=X,NAME=X with numbers that are not negative".to_owned()
+    })
 }
 
 fn epoch(text: &str) -> Result<EpochArg, String> {

@@ -2,9 +2,11 @@
 
 use std::path::Path;
 
-use acrl::{DualDynamics, EpochLength, FiniteCmdp, Specification};
-use acrl_envs::{Problem, RunSettings, TrainSettings, bundled};
+use acrl::{BatchTask, DualDynamics, EpochLength, FiniteCmdp, Specification};
+use acrl_envs::{Continuous, Problem, RunSettings, TrainSettings, bundled};
 use acrl_exact::{FiniteTask, drn};
+use acrl_files::Container;
+use acrl_learn::PolicyFile;
 use anyhow::{Context as _, bail};
 
 use crate::args::{EpochArg, Execution, Global, Source};
@@ -17,48 +19,83 @@ pub(crate) struct Loaded {
     pub(crate) train: TrainSettings,
 }
 
-impl Loaded {
+/// A continuous problem.
+pub(crate) struct ContinuousProblem {
+    /// The problem file.
+    pub(crate) text: String,
+    pub(crate) environment: Continuous,
+    pub(crate) specification: Specification,
+    pub(crate) run: RunSettings,
+    pub(crate) train: TrainSettings,
+}
+
+/// A trained policy and the problem it was trained on.
+pub(crate) struct PolicyProblem {
+    pub(crate) problem: ContinuousProblem,
+    pub(crate) file: PolicyFile,
+}
+
+/// What the command line names.
+pub(crate) enum Input {
+    /// A finite problem or model.
+    Finite(Box<Loaded>),
+    /// A continuous problem.
+    Continuous(Box<ContinuousProblem>),
+    /// A trained policy.
+    Policy(Box<PolicyProblem>),
+}
+
+impl Input {
     /// Reads what the command line names and applies its objective and requirements.
-    pub(crate) fn new(source: &Source) -> anyhow::Result<Self> {
-        let mut loaded = Self::read(&source.input)?;
+    pub(crate) fn open(source: &Source) -> anyhow::Result<Self> {
+        let mut input = Self::read(&source.input)?;
+        let (specification, rewards) = match &mut input {
+            Self::Finite(loaded) => (&mut loaded.specification, loaded.model.reward_names()),
+            Self::Continuous(problem) => {
+                (&mut problem.specification, problem.environment.batch().reward_names())
+            }
+            Self::Policy(policy) => {
+                policy.problem.specification = rebound(policy, source)?;
+                return Ok(input);
+            }
+        };
         if let Some(objective) = source.objective() {
-            loaded.specification = loaded.specification.with_objective(Some(objective));
+            *specification = specification.with_objective(Some(objective));
         }
         for requirement in &source.require {
-            loaded.specification = loaded.specification.require(requirement.clone())?;
+            *specification = specification.require(requirement.clone())?;
         }
-        if loaded.specification.objective().is_none() && loaded.specification.requirements().is_empty() {
+        if specification.objective().is_none() && specification.requirements().is_empty() {
             bail!(
                 "{}: nothing to achieve: name an objective with --maximize or --minimize, or a requirement \
                  with --require; its rewards are {}",
                 source.input,
-                names(loaded.model.reward_names())
+                names(rewards)
             );
         }
-        Ok(loaded)
+        Ok(input)
     }
 
     fn read(input: &str) -> anyhow::Result<Self> {
+        const EXPECTED: &str =
+            "expected a problem (.toml), a model (.drn) or a trained policy (.safetensors)";
         let path = Path::new(input);
         let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default();
         if let Some(problem) = bundled().iter().find(|b| b.name == input).filter(|_| !path.exists()) {
-            return Self::from_problem(problem.text, path);
+            return Self::from_problem(problem.text.to_owned(), path);
         }
         match extension {
-            "toml" => Self::from_problem(&read_text(path)?, path),
-            "drn" => Ok(Self {
+            "toml" => Self::from_problem(read_text(path)?, path),
+            "drn" => Ok(Self::Finite(Box::new(Loaded {
                 model: read_model(path)?,
                 specification: Specification::default(),
                 run: RunSettings::default(),
                 train: TrainSettings::default(),
-            }),
-            _ if path.is_dir() => bail!("{input} is a folder, expected a problem (.toml) or a model (.drn)"),
-            "" if path.exists() => {
-                bail!("{input}: the file's name has no ending: expected a problem (.toml) or a model (.drn)")
-            }
-            _ if path.exists() => bail!(
-                "{input}: unknown kind of file '.{extension}': expected a problem (.toml) or a model (.drn)"
-            ),
+            }))),
+            "safetensors" => Self::from_policy(path),
+            _ if path.is_dir() => bail!("{input} is a folder, {EXPECTED}"),
+            "" if path.exists() => bail!("{input}: the file's name has no ending: {EXPECTED}"),
+            _ if path.exists() => bail!("{input}: unknown kind of file '.{extension}': {EXPECTED}"),
             _ => bail!(
                 "{input}: no such file, and no bundled problem of that name; the bundled problems are {}",
                 names(&bundled().iter().map(|b| b.name.to_owned()).collect::<Vec<_>>())
@@ -66,29 +103,86 @@ impl Loaded {
         }
     }
 
-    fn from_problem(text: &str, path: &Path) -> anyhow::Result<Self> {
-        let problem = Problem::parse(text).with_context(|| path.display().to_string())?;
-        let model = match problem.source {
+    fn from_problem(text: String, path: &Path) -> anyhow::Result<Self> {
+        let problem = Problem::parse(&text).with_context(|| path.display().to_string())?;
+        let Problem { source, specification, run, train, .. } = problem;
+        let model = match source {
             acrl_envs::Source::Model(model) => model,
             acrl_envs::Source::File(file) => read_model(&path.parent().unwrap_or(Path::new("")).join(file))
                 .with_context(|| path.display().to_string())?,
+            acrl_envs::Source::Continuous(environment) => {
+                let problem = ContinuousProblem { text, environment, specification, run, train };
+                return Ok(Self::Continuous(Box::new(problem)));
+            }
         };
-        Ok(Self { model, specification: problem.specification, run: problem.run, train: problem.train })
+        Ok(Self::Finite(Box::new(Loaded { model, specification, run, train })))
+    }
+
+    fn from_policy(path: &Path) -> anyhow::Result<Self> {
+        let container = Container::load(path)?;
+        let file = PolicyFile::from_container(container).with_context(|| path.display().to_string())?;
+        let embedded = || format!("{}: the problem that it embeds", path.display());
+        let mut problem = match Self::from_problem(file.problem.clone(), path).with_context(embedded)? {
+            Self::Continuous(problem) => *problem,
+            _ => bail!("{}: its problem is finite, expected a continuous one", path.display()),
+        };
+        problem.specification = file.specification.clone();
+        let task = BatchTask::new(problem.environment.batch(), problem.specification.clone())
+            .with_context(|| path.display().to_string())?;
+        file.check(&task).with_context(|| path.display().to_string())?;
+        Ok(Self::Policy(Box::new(PolicyProblem { problem, file })))
+    }
+}
+
+/// The specification of a policy with the bounds of the command line: others cannot be had without training.
+fn rebound(policy: &PolicyProblem, source: &Source) -> anyhow::Result<Specification> {
+    let trained = &policy.problem.specification;
+    if let Some(objective) = source.objective().filter(|o| trained.objective() != Some(o)) {
+        bail!(
+            "{} was trained {}, not with '{}' as objective: train it again for that",
+            source.input,
+            trained.objective().map_or("without an objective".to_owned(), |o| format!("for '{}'", o.reward)),
+            objective.reward
+        );
+    }
+    let mut specification = trained.clone();
+    for requirement in &source.require {
+        let next = specification.require(requirement.clone())?;
+        if next.requirements().len() != specification.requirements().len() {
+            let known: Vec<String> =
+                trained.requirements().iter().map(std::string::ToString::to_string).collect();
+            bail!(
+                "{} was not trained for {requirement}: bounds can be changed without training, but not which \
+                 rewards are bounded, and on which side; it was trained for {}",
+                source.input,
+                known.join(", ")
+            );
+        }
+        specification = next;
+    }
+    Ok(specification)
+}
+
+impl Loaded {
+    /// Opens a finite problem.
+    pub(crate) fn new(source: &Source) -> anyhow::Result<Self> {
+        match Input::open(source)? {
+            Input::Finite(loaded) => Ok(*loaded),
+            Input::Continuous(_) => bail!(
+                "{0} is continuous, expected a finite problem or model; train a policy for it with: acrl train {0} -o \
+                 policy.safetensors",
+                source.input
+            ),
+            Input::Policy(_) => bail!(
+                "{} is a trained policy, expected a finite problem or model; run it with: acrl run {0}",
+                source.input
+            ),
+        }
     }
 
     /// Lets the command line override the problem's settings.
     pub(crate) fn apply(&mut self, execution: &Execution, global: &Global) {
-        let run = &mut self.run;
-        run.steps = execution.steps.unwrap_or(run.steps);
-        run.runs = execution.runs.map_or(run.runs, |runs| runs as usize);
-        run.step_size = execution.step_size.unwrap_or(run.step_size);
-        run.tolerance = execution.tolerance.unwrap_or(run.tolerance);
-        run.seed = global.seed.unwrap_or(run.seed);
-        match execution.epoch {
-            Some(EpochArg::Fixed(steps)) => run.epoch = acrl_envs::EpochSetting::Fixed(steps),
-            Some(EpochArg::Auto) => run.epoch = acrl_envs::EpochSetting::Auto,
-            None => {}
-        }
+        apply(&mut self.run, execution, global);
     }
 
     /// The model with what is required of it.
@@ -115,6 +209,22 @@ impl Loaded {
     /// How large each requirement's certified shortfall may be, in the user's units.
     pub(crate) fn tolerances(&self, task: &FiniteTask<'_>) -> Vec<f64> {
         task.scales().iter().map(|range| self.run.tolerance * range).collect()
+    }
+}
+
+/// Lets the command line override the settings of a problem.
+pub(crate) fn apply(run: &mut RunSettings, execution: &Execution, global: &Global) {
+    run.steps = execution.steps.unwrap_or(run.steps);
+    run.runs = execution.runs.map_or(run.runs, |runs| runs as usize);
+    run.step_size = execution.step_size.unwrap_or(run.step_size);
+    run.step_size_given |= execution.step_size.is_some();
+    run.tolerance = execution.tolerance.unwrap_or(run.tolerance);
+    run.seed = global.seed.unwrap_or(run.seed);
+    run.epoch_given |= matches!(execution.epoch, Some(EpochArg::Fixed(_)));
+    match execution.epoch {
+        Some(EpochArg::Fixed(steps)) => run.epoch = acrl_envs::EpochSetting::Fixed(steps),
+        Some(EpochArg::Auto) => run.epoch = acrl_envs::EpochSetting::Auto,
+        None => {}
     }
 }
 

@@ -6,7 +6,10 @@ mod args;
 mod commands;
 mod input;
 mod interrupt;
+mod log;
+mod occupation;
 mod output;
+mod report;
 
 use std::process::ExitCode;
 
@@ -46,6 +49,7 @@ fn main() -> ExitCode {
     let result = match &cli.command {
         Command::Solve(args) => commands::solve::solve(args, &mut output),
         Command::Run(args) => commands::run::run(args, &cli.global, &mut output),
+        Command::Train(args) => commands::train::train(args, &cli.global, &mut output),
         Command::Compare(args) => commands::compare::compare(args, &cli.global, &mut output),
         Command::Check(args) => commands::check::check(args, &cli.global, &mut output),
         Command::Problems => commands::problems::problems(&mut output),

@@ -1,15 +1,24 @@
 //! Environments with known optima, and the problem file that names them.
 //!
-//! Every environment is a [`acrl::FiniteCmdp`] with named rewards, so that each of them can be
-//! solved exactly, trained on and run, and serves as everyone's test problem. One file each, documented
-//! under the same headings.
+//! One file each, documented under the same headings. The finite ones are an [`acrl::FiniteCmdp`] with
+//! named rewards, so that each of them can be solved exactly; the continuous ones an
+//! [`acrl::BatchEnvironment`], many copies of which step together. All of them can be trained on and run, and serve
+//! as everyone's test problems.
 //!
-//! | environment | states | objective | requirements |
+//! | finite | states | objective | requirements |
 //! |---|---|---|---|
 //! | [`monitoring`] | 3 | be at R0 | shares of time at R1, R2 (Example 1 of the paper) |
 //! | [`patrol`] | N² | little effort | shares of time in four regions |
 //! | [`queue`] | N + 1 | little power | mean queue, lost jobs |
 //! | [`maintenance`] | K | output | time in poor condition, cost |
+//!
+//! | continuous | states | actions | objective | requirements |
+//! |---|---|---|---|---|
+//! | [`planar`] | position | velocity | none, be at home, or little energy | shares of time in regions (Section IV of the paper) |
+//! | [`wireless`] | fading channels | user and power | sum rate | each user's rate, power |
+//! | [`drone`] | position, velocity, wind | thrust | little energy, or be at home | shares of time in regions |
+//!
+//! [`regions`] are the shapes of what is watched. [`RandomPlanar`] draws planar problems that nobody chose.
 //!
 //! An environment is made from a parameter struct by one fallible constructor; a value of its type
 //! has been checked. [`problem`] is the problem file: one of these environments, or a model, with
@@ -28,23 +37,37 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod document;
+pub mod drone;
 mod inline;
+mod lanes;
 pub mod maintenance;
 pub mod monitoring;
 mod parameter;
 pub mod patrol;
+pub mod planar;
+mod planar_grid;
+mod planar_random;
 pub mod problem;
 pub mod queue;
+pub mod regions;
+mod settings;
 #[cfg(test)]
 mod test_support;
+pub mod wireless;
 
 pub use document::ProblemError;
+pub use drone::{Drone, DroneParameters};
 pub use maintenance::{Maintenance, MaintenanceParameters};
 pub use monitoring::{Monitoring, MonitoringParameters};
 pub use parameter::ParameterError;
 pub use patrol::{Patrol, PatrolParameters};
-pub use problem::{EpochSetting, Problem, RunSettings, Source, TrainSettings};
+pub use planar::{Planar, PlanarParameters};
+pub use planar_random::{RandomObjective, RandomPlanar};
+pub use problem::{Continuous, Problem, Source};
 pub use queue::{Queue, QueueParameters, ServiceLevel};
+pub use regions::{Region, Shape};
+pub use settings::{EpochSetting, LearnerSetting, RunSettings, SamplerSetting, TargetSetting, TrainSettings};
+pub use wireless::{User, Wireless, WirelessParameters};
 
 /// A problem file that comes with the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,6 +104,31 @@ pub fn bundled() -> &'static [Bundled] {
             text: include_str!("../../../problems/maintenance.toml"),
         },
         Bundled {
+            name: "planar",
+            summary: "An agent in a box watches four regions: the paper's continuous example",
+            text: include_str!("../../../problems/planar.toml"),
+        },
+        Bundled {
+            name: "planar-speed",
+            summary: "The four regions again, with a speed limit: travelling takes time",
+            text: include_str!("../../../problems/planar-speed.toml"),
+        },
+        Bundled {
+            name: "planar-home",
+            summary: "Be at home as much as the four regions allow",
+            text: include_str!("../../../problems/planar-home.toml"),
+        },
+        Bundled {
+            name: "wireless",
+            summary: "A base station serves near and far users over fading channels on a power budget",
+            text: include_str!("../../../problems/wireless.toml"),
+        },
+        Bundled {
+            name: "drone",
+            summary: "A drone with inertia watches three regions in gusts of wind, with little energy",
+            text: include_str!("../../../problems/drone.toml"),
+        },
+        Bundled {
             name: "inline",
             summary: "A robot and its battery: a template for a model of your own",
             text: include_str!("../../../problems/inline.toml"),
@@ -103,14 +151,20 @@ mod tests {
 
     #[test]
     fn the_bundled_files_say_what_the_environments_default_to() {
-        for (name, kind) in [
-            ("monitoring", "monitoring"),
-            ("patrol", "patrol"),
-            ("queue", "queue"),
-            ("maintenance", "maintenance"),
+        let home = "home = { shape = 'disc', centre = [5, 5], radius = 1 }";
+        for (name, environment) in [
+            ("monitoring", "kind = 'monitoring'"),
+            ("patrol", "kind = 'patrol'"),
+            ("queue", "kind = 'queue'"),
+            ("maintenance", "kind = 'maintenance'"),
+            ("planar", "kind = 'planar'"),
+            ("planar-speed", "kind = 'planar'\nspeed_limit = 2"),
+            ("planar-home", &format!("kind = 'planar'\nspeed_limit = 2\n{home}")),
+            ("wireless", "kind = 'wireless'"),
+            ("drone", "kind = 'drone'"),
         ] {
             let file = bundled().iter().find(|b| b.name == name).unwrap();
-            let default = Problem::parse(&format!("[environment]\nkind = '{kind}'")).unwrap();
+            let default = Problem::parse(&format!("[environment]\n{environment}")).unwrap();
             let problem = Problem::parse(file.text).unwrap();
             assert_eq!(problem.source, default.source, "{name}");
             assert_eq!(problem.specification, default.specification, "{name}");

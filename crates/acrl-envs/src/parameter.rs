@@ -62,4 +62,12 @@ impl Check {
         }
         Err(self.error(parameter, value, format!("a number from {} to {}", range.start(), range.end())))
     }
+
+    /// A number above 0 and at most a million.
+    pub(crate) fn positive(&self, parameter: &str, value: f64) -> Result<(), ParameterError> {
+        if value > 0.0 && value <= 1e6 {
+            return Ok(());
+        }
+        Err(self.error(parameter, value, "a number above 0 and at most 1000000"))
+    }
 }

@@ -6,7 +6,7 @@
 //! |---|---|---|---|
 //! | `version` | 1 | version of this format | 1 |
 //! | `title` | none | one line on what the problem is | any |
-//! | `[environment]` `kind` | – | `monitoring`, `patrol`, `queue`, `maintenance`; beside it its parameters | see there |
+//! | `[environment]` `kind` | – | `monitoring`, `patrol`, `queue`, `maintenance`, `planar`, `wireless`, `drone`; beside it its parameters | see there |
 //! | `[model]` `file` | – | a model file, relative to the problem file | a path |
 //! | `[model]` `rewards` | – | names of the rewards of a model that is written out here | names |
 //! | `[model]` `initial` | – | where it starts | a state, or a table state = probability |
@@ -22,34 +22,38 @@
 //! | `[[requirement]]` `at_least`, `at_most` | – | bound on the long-run average, one of the two | finite |
 //! | `[run]` `steps` | 200000 | steps of a run | 1 to 10¹⁵ |
 //! | `[run]` `runs` | 1 | independent runs | 1 to 10⁶ |
-//! | `[run]` `step_size` | 0.5 | η of the dual update | above 0 |
-//! | `[run]` `epoch` | `auto` | T₀, the steps between two dual updates | 1 to 10⁹, or `auto` |
+//! | `[run]` `step_size` | 0.5, or the learner's | η of the dual update | above 0 |
+//! | `[run]` `epoch` | `auto`, or the learner's | T₀, the steps between two dual updates | 1 to 10⁹, or `auto` |
 //! | `[run]` `epoch_start` | 10 | where `epoch = "auto"` starts | 1 to 10⁹ |
 //! | `[run]` `tolerance` | 0.005 | shortfall that counts as met, as a share of the reward's range | above 0, to 1 |
 //! | `[run]` `seed` | 0 | seed of the randomness | 0 to 2⁶⁴ − 1 |
-//! | `[train]` `steps` | 1000000 | steps of a tabular learner | 1 to 10¹⁵ |
-//! | `[train]` `points` | 300 | most points of its grid of weights | 1 to 1,000,000 |
+//! | `[train]` `learner` | `tabular` if the model is finite, else `ppo` | the algorithm | `ppo`, `policy_gradient`, `actor_critic`; `tabular` if the model is finite |
+//! | `[train]` `steps` | 1000000 if the model is finite, else 10000000 | steps of training | 1 to 10¹⁵ |
+//! | `[train]` `points` | 300 | most points of the tabular learner's grid of weights | 1 to 1,000,000 |
+//! | `[train]` `hidden` | `[64, 64]` | neurons of each hidden layer of a network | 1 to 8 layers of 1 to 4096 |
+//! | `[train]` `discount` | the learner's | γ of the returns, per decision | above 0, below 1 |
+//! | `[train]` `hold` | the environment's | steps for which an action is held | 1 to 10,000 |
+//! | `[train]` `targets` | `discounted` | what the critic estimates | `discounted`, `average` |
+//! | `[train]` `sampler` | `dual` | where training takes multipliers from | `dual`, `simplex`, `corners`, `box` |
+//! | `[train]` `seed` | 0 | seed of the training's randomness | 0 to 2⁶⁴ − 1 |
 //!
 //! There is either `[environment]` or `[model]`. Without `[objective]` there is none; but an environment
 //! with neither `[objective]` nor `[[requirement]]` brings its own.
 
-use std::ops::RangeInclusive;
 use std::path::PathBuf;
-use std::str::FromStr;
 
-use acrl::{Direction, EpochLength, Error, FiniteCmdp, Objective, Requirement, Specification};
+use acrl::{BatchEnvironment, Direction, Error, FiniteCmdp, Objective, Requirement, Specification};
 
-use crate::document::{ProblemError, Table, Value, one_of, parse};
+use crate::document::{ProblemError, Table, one_of, parse};
+use crate::drone::Drone;
 use crate::maintenance::Maintenance;
 use crate::monitoring::Monitoring;
 use crate::parameter::ParameterError;
 use crate::patrol::Patrol;
+use crate::planar::Planar;
 use crate::queue::Queue;
-
-const STEPS: RangeInclusive<u64> = 1..=1_000_000_000_000_000;
-const RUNS: RangeInclusive<u64> = 1..=1_000_000;
-const EPOCH: RangeInclusive<u64> = 1..=1_000_000_000;
-const POINTS: RangeInclusive<u64> = 1..=1_000_000;
+use crate::settings::{self, RunSettings, TrainSettings};
+use crate::wireless::Wireless;
 
 /// A problem file that has been read and checked.
 #[derive(Debug, Clone, PartialEq)]
@@ -66,98 +70,56 @@ pub struct Problem {
     pub train: TrainSettings,
 }
 
-/// Where the model of a problem is.
+/// Where the agent acts.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Source {
-    /// Here: an environment, or a model written out in the problem file.
+    /// In a finite environment, or a model written out in the problem file.
     Model(FiniteCmdp),
-    /// In this file, relative to the problem file.
+    /// In the finite model of this file, relative to the problem file.
     File(PathBuf),
+    /// In an environment whose states are vectors.
+    Continuous(Continuous),
 }
 
-/// The `[run]` section.
+impl Source {
+    /// The names of the rewards, unless they are in another file.
+    pub fn reward_names(&self) -> Option<&[String]> {
+        match self {
+            Self::Model(model) => Some(model.reward_names()),
+            Self::File(_) => None,
+            Self::Continuous(continuous) => Some(continuous.batch().reward_names()),
+        }
+    }
+}
+
+/// An environment whose states are vectors.
 #[derive(Debug, Clone, PartialEq)]
-pub struct RunSettings {
-    /// Steps of a run.
-    pub steps: u64,
-    /// Independent runs.
-    pub runs: usize,
-    /// η of the dual update.
-    pub step_size: f64,
-    /// T₀, or that it is to be found.
-    pub epoch: EpochSetting,
-    /// Where to start when it is to be found: the file's `epoch` if that is a number, else its
-    /// `epoch_start`. The gain per step is `step_size` divided by the epoch at the start.
-    pub epoch_start: u64,
-    /// The certified shortfall that still counts as met, in units of each reward's range.
-    pub tolerance: f64,
-    /// The seed of the randomness.
-    pub seed: u64,
+pub enum Continuous {
+    /// Planar monitoring.
+    Planar(Planar),
+    /// Wireless scheduling and power.
+    Wireless(Wireless),
+    /// A drone with inertia.
+    Drone(Drone),
 }
 
-impl Default for RunSettings {
-    fn default() -> Self {
-        Self {
-            steps: 200_000,
-            runs: 1,
-            step_size: 0.5,
-            epoch: EpochSetting::Auto,
-            epoch_start: 10,
-            tolerance: 0.005,
-            seed: 0,
+impl Continuous {
+    /// The environment, to step many copies at a time.
+    pub fn batch(&self) -> &dyn BatchEnvironment {
+        match self {
+            Self::Planar(planar) => planar,
+            Self::Wireless(wireless) => wireless,
+            Self::Drone(drone) => drone,
         }
     }
-}
 
-impl RunSettings {
-    /// The epoch as the dual dynamics take it.
-    pub fn epoch_length(&self) -> EpochLength {
-        match self.epoch {
-            EpochSetting::Fixed(length) => EpochLength::Fixed(length),
-            EpochSetting::Auto => EpochLength::Auto(self.epoch_start),
+    /// The requirements that come with it.
+    pub fn specification(&self) -> Result<Specification, Error> {
+        match self {
+            Self::Planar(planar) => planar.specification(),
+            Self::Wireless(wireless) => wireless.specification(),
+            Self::Drone(drone) => drone.specification(),
         }
-    }
-}
-
-/// T₀ as a user gives it: a number, or `auto`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum EpochSetting {
-    /// This many steps.
-    Fixed(u64),
-    /// To be found, beginning with [`RunSettings::epoch_start`].
-    Auto,
-}
-
-impl FromStr for EpochSetting {
-    type Err = ProblemError;
-
-    fn from_str(text: &str) -> Result<Self, ProblemError> {
-        if text == "auto" {
-            return Ok(Self::Auto);
-        }
-        let length = text.parse().ok().filter(|n| EPOCH.contains(n));
-        length
-            .map(Self::Fixed)
-            .ok_or_else(|| ProblemError::new(format!("the epoch is {text:?}, expected {}", epoch_expected())))
-    }
-}
-
-fn epoch_expected() -> String {
-    format!("a whole number from {} to {}, or auto", EPOCH.start(), EPOCH.end())
-}
-
-/// The `[train]` section.
-#[derive(Debug, Clone, PartialEq)]
-pub struct TrainSettings {
-    /// Steps of training.
-    pub steps: u64,
-    /// Most points of a tabular learner's grid of weights.
-    pub points: usize,
-}
-
-impl Default for TrainSettings {
-    fn default() -> Self {
-        Self { steps: 1_000_000, points: 300 }
     }
 }
 
@@ -179,7 +141,9 @@ impl Problem {
             Some(default) if root.get("objective").is_none() && root.get("requirement").is_none() => default,
             _ => specification(&root, &source)?,
         };
-        Ok(Self { title, source, specification, run: run(&root)?, train: train(&root)? })
+        let run = settings::run(&root)?;
+        let train = settings::train(&root, matches!(source, Source::Continuous(_)))?;
+        Ok(Self { title, source, specification, run, train })
     }
 }
 
@@ -187,8 +151,8 @@ impl Problem {
 fn source(root: &Table<'_>) -> Result<(Source, Option<Specification>), ProblemError> {
     match (root.get("environment"), root.get("model")) {
         (Some(environment), None) => {
-            let (model, specification) = environment_of(&environment.table("[environment]")?)?;
-            Ok((Source::Model(model), Some(specification)))
+            let (source, specification) = environment_of(&environment.table("[environment]")?)?;
+            Ok((source, Some(specification)))
         }
         (None, Some(model)) => {
             let model = model.table("[model]")?;
@@ -209,45 +173,66 @@ fn source(root: &Table<'_>) -> Result<(Source, Option<Specification>), ProblemEr
     }
 }
 
-fn environment_of(table: &Table<'_>) -> Result<(FiniteCmdp, Specification), ProblemError> {
-    const KINDS: [&str; 4] = [Monitoring::KIND, Patrol::KIND, Queue::KIND, Maintenance::KIND];
+fn environment_of(table: &Table<'_>) -> Result<(Source, Specification), ProblemError> {
+    const KINDS: [&str; 7] = [
+        Monitoring::KIND,
+        Patrol::KIND,
+        Queue::KIND,
+        Maintenance::KIND,
+        Planar::KIND,
+        Wireless::KIND,
+        Drone::KIND,
+    ];
     let expected = one_of(&KINDS);
     let kind = table.need("kind", &expected)?;
     let out_of_range = |e: ParameterError| {
-        // A part of a list is found at the line of the list.
-        let key = e.parameter.split('[').next().and_then(|key| table.get(key));
+        // A part of a list or of a table is found at the line of the whole.
+        let key = e.parameter.split(['[', '.']).next().and_then(|key| table.get(key));
         key.map_or_else(|| table.error(e.to_string()), |value| value.error(e.to_string()))
     };
-    let (model, specification) = match kind.as_string() {
+    let finite = |model: Result<FiniteCmdp, Error>| model.map(Source::Model);
+    let (source, specification) = match kind.as_string() {
         Some(Monitoring::KIND) => {
             let e = Monitoring::new(table.rest("kind")?).map_err(out_of_range)?;
-            (e.model(), e.specification())
+            (finite(e.model()), e.specification())
         }
         Some(Patrol::KIND) => {
             let e = Patrol::new(table.rest("kind")?).map_err(out_of_range)?;
-            (e.model(), e.specification())
+            (finite(e.model()), e.specification())
         }
         Some(Queue::KIND) => {
             let e = Queue::new(table.rest("kind")?).map_err(out_of_range)?;
-            (e.model(), e.specification())
+            (finite(e.model()), e.specification())
         }
         Some(Maintenance::KIND) => {
             let e = Maintenance::new(table.rest("kind")?).map_err(out_of_range)?;
-            (e.model(), e.specification())
+            (finite(e.model()), e.specification())
+        }
+        Some(Planar::KIND) => {
+            let e = Planar::new(table.rest("kind")?).map_err(out_of_range)?;
+            (Ok(Source::Continuous(Continuous::Planar(e.clone()))), e.specification())
+        }
+        Some(Wireless::KIND) => {
+            let e = Wireless::new(table.rest("kind")?).map_err(out_of_range)?;
+            (Ok(Source::Continuous(Continuous::Wireless(e.clone()))), e.specification())
+        }
+        Some(Drone::KIND) => {
+            let e = Drone::new(table.rest("kind")?).map_err(out_of_range)?;
+            (Ok(Source::Continuous(Continuous::Drone(e.clone()))), e.specification())
         }
         _ => return Err(kind.wrong(expected)),
     };
     let fault = |e: Error| table.error(format!("[environment]: {e}"));
-    Ok((model.map_err(fault)?, specification.map_err(fault)?))
+    Ok((source.map_err(fault)?, specification.map_err(fault)?))
 }
 
 fn specification(root: &Table<'_>, source: &Source) -> Result<Specification, ProblemError> {
     let reward = |table: &Table<'_>| -> Result<String, ProblemError> {
         let value = table.need("reward", "the name of a reward")?;
         let name = value.name()?;
-        match source {
-            Source::Model(model) if !model.reward_names().iter().any(|known| known == name) => {
-                Err(value.wrong(format!("a reward of this problem: {}", one_of(model.reward_names()))))
+        match source.reward_names() {
+            Some(known) if !known.iter().any(|known| known == name) => {
+                Err(value.wrong(format!("a reward of this problem: {}", one_of(known))))
             }
             _ => Ok(name.to_owned()),
         }
@@ -300,60 +285,4 @@ fn requirement(table: &Table<'_>, reward: String) -> Result<Requirement, Problem
         Some(name) => requirement.named(name.name()?),
         None => requirement,
     })
-}
-
-fn run(root: &Table<'_>) -> Result<RunSettings, ProblemError> {
-    let mut run = RunSettings::default();
-    let Some(value) = root.get("run") else { return Ok(run) };
-    let table = value.table("[run]")?;
-    table.only(&["steps", "runs", "step_size", "epoch", "epoch_start", "tolerance", "seed"])?;
-    if let Some(value) = table.get("steps") {
-        run.steps = value.whole(&STEPS)?;
-    }
-    if let Some(value) = table.get("runs") {
-        run.runs = value.whole(&RUNS)? as usize;
-    }
-    if let Some(value) = table.get("step_size") {
-        run.step_size = positive(&value, f64::MAX, "a finite number above 0")?;
-    }
-    if let Some(value) = table.get("tolerance") {
-        run.tolerance = positive(&value, 1.0, "a number above 0 and at most 1")?;
-    }
-    if let Some(value) = table.get("seed") {
-        run.seed = value.whole(&(0..=u64::MAX))?;
-    }
-    if let Some(value) = table.get("epoch") {
-        run.epoch = match value.as_string() {
-            Some("auto") => EpochSetting::Auto,
-            _ => EpochSetting::Fixed(value.whole(&EPOCH).map_err(|_| value.wrong(epoch_expected()))?),
-        };
-    }
-    match (run.epoch, table.get("epoch_start")) {
-        (EpochSetting::Auto, Some(value)) => run.epoch_start = value.whole(&EPOCH)?,
-        (EpochSetting::Fixed(_), Some(value)) => {
-            return Err(value.error("'epoch_start' in [run] is for epoch = \"auto\" only"));
-        }
-        (EpochSetting::Fixed(length), None) => run.epoch_start = length,
-        (EpochSetting::Auto, None) => {}
-    }
-    Ok(run)
-}
-
-fn train(root: &Table<'_>) -> Result<TrainSettings, ProblemError> {
-    let mut train = TrainSettings::default();
-    let Some(value) = root.get("train") else { return Ok(train) };
-    let table = value.table("[train]")?;
-    table.only(&["steps", "points"])?;
-    if let Some(value) = table.get("steps") {
-        train.steps = value.whole(&STEPS)?;
-    }
-    if let Some(value) = table.get("points") {
-        train.points = value.whole(&POINTS)? as usize;
-    }
-    Ok(train)
-}
-
-fn positive(value: &Value<'_>, most: f64, expected: &str) -> Result<f64, ProblemError> {
-    let number = value.number().ok().filter(|x| *x > 0.0 && *x <= most);
-    number.ok_or_else(|| value.wrong(expected))
 }

@@ -199,7 +199,10 @@ fn faults_of_what_to_achieve_and_how_are_said_in_one_sentence() {
             "[train]\npoints = 0",
             "line 4: 'points' in [train] is 0, expected a whole number from 1 to 1000000",
         ),
-        ("[train]\nepochs = 1", "line 4: unknown key 'epochs' in [train]: expected one of steps, points"),
+        (
+            "[train]\nepochs = 1",
+            "line 4: unknown key 'epochs' in [train]: expected one of learner, steps, points",
+        ),
         ("[objective]\ndirection = 'maximize'", "line 3: 'reward' is missing in [objective]"),
         (
             "[objective]\nreward = 'r9'",

@@ -52,6 +52,16 @@ pub enum LearnError {
         /// For how long.
         sweeps: usize,
     },
+    /// A training whose numbers run away.
+    #[error("training diverged in iteration {iteration}: {quantity} is {value}")]
+    Diverged {
+        /// The iteration, from 1.
+        iteration: u64,
+        /// What is no number any more.
+        quantity: &'static str,
+        /// Its value.
+        value: f64,
+    },
     /// A policy could not be evaluated.
     #[error(transparent)]
     Singular(#[from] Singular),

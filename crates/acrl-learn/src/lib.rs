@@ -1,6 +1,17 @@
-//! Methods on finite problems: the simplest Algorithm 1, and the baselines it is compared with.
+//! Learners of Algorithm 1, and the baselines it is compared with. One file is one method, and reads from top to bottom.
 //!
-//! One file is one method, and reads from top to bottom:
+//! For continuous problems ([`acrl::BatchTask`]):
+//!
+//! | learner | is |
+//! |---|---|
+//! | [`ppo`] | networks, dual dynamics while training, no reward neglected: the default |
+//! | [`policy_gradient`] | the paper's Section IV: kernels over (s, λ), literal and working settings |
+//! | [`actor_critic`] | the same with a critic, for rewards that are further away |
+//!
+//! A [`Training`] of any of them can be stopped, stored and continued to the bit; a [`PolicyFile`] is what comes out, with the
+//! library of what the policy [settles](settle) at and the [`Coverage`] of its training.
+//!
+//! For finite problems:
 //!
 //! | method | is | on Example 1 |
 //! |---|---|---|
@@ -10,7 +21,7 @@
 //! | [`primal_dual`] | gradient steps on the policy and λ together | feasible only while it learns |
 //! | [`primal_averaging`] | average the policies π(λ_k) | depends on how one averages |
 //!
-//! The first leaves a policy π(s, λ) behind, to be run with [`acrl::execute`]. The others leave a
+//! The first of these leaves a policy π(s, λ) behind, to be run with [`acrl::execute`]. The others leave a
 //! [`Stationary`] policy that knows nothing of λ (or [`primal_averaging::Blocks`], which switches), and
 //! its values are exact. An [`Outcome`] is a line of the table in which they are compared.
 //!
@@ -37,19 +48,41 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+pub mod actor_critic;
+mod coverage;
 pub mod dual_descent;
 mod error;
 pub mod fixed_weights;
 mod grid;
 mod outcome;
+mod policy_file;
+pub mod policy_gradient;
+pub mod ppo;
 pub mod primal_averaging;
 pub mod primal_dual;
+pub mod rbf;
+pub mod sampler;
+mod seen;
+mod settle;
 mod stationary;
 pub mod tabular;
+pub mod targets;
 #[cfg(test)]
 mod test_models;
+mod trained;
 
+pub use actor_critic::{ActorCritic, ActorCriticSettings};
+pub use coverage::{Coverage, CoverageReport};
 pub use error::LearnError;
 pub use outcome::Outcome;
+pub use policy_file::{Advice, PolicyFile, PolicyFileError, TrainingRecord};
+pub use policy_gradient::{PolicyGradient, PolicyGradientSettings};
+pub use ppo::{MlpPolicy, Ppo, PpoSettings};
+pub use rbf::{RbfPolicy, RbfSettings, Weighting};
+pub use sampler::Sampler;
+pub use seen::SeenRewards;
+pub use settle::settle;
 pub use stationary::Stationary;
 pub use tabular::{Tabular, TabularPolicy, TabularSettings};
+pub use targets::Targets;
+pub use trained::{TrainedPolicy, Training};

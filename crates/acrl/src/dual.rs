@@ -154,6 +154,12 @@ impl DualDynamics {
         Ok(Epoch { k, step: self.steps, steps, multipliers: &self.multipliers, length: self.length })
     }
 
+    /// Sets T₀ back to where it started, for an agent that acts differently from now on. The gain stays.
+    pub(crate) fn restart_epoch_length(&mut self, length: u64) {
+        self.length = length.max(1);
+        self.auto = self.auto.as_ref().map(|_| AutoEpoch::from_here(self.steps, self.debt()));
+    }
+
     /// Replaces the requirements; the new bounds act from the next step and open a new ledger.
     ///
     /// A requirement that keeps its name, reward and side keeps its multiplier and the deficit of

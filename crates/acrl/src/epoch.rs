@@ -62,6 +62,11 @@ impl AutoEpoch {
         Self { window_start: 0, previous: debt, record: debt, strikes: 0 }
     }
 
+    /// The same in mid-run.
+    pub(crate) fn from_here(step: u64, debt: f64) -> Self {
+        Self { window_start: step, ..Self::new(debt) }
+    }
+
     /// Called at the end of each epoch; `Some` when T₀ changes.
     pub(crate) fn after_epoch(&mut self, step: u64, length: u64, debt: f64) -> Option<u64> {
         let window = step - self.window_start;

@@ -130,10 +130,10 @@ pub fn execute_runs<T: Send, X: Send>(
 }
 
 /// What `execute` remembers of a run in order to report on it.
-struct Watch {
-    tenth: u64,
-    half: u64,
-    middle: Vec<f64>,
+pub(crate) struct Watch {
+    pub(crate) tenth: u64,
+    pub(crate) half: u64,
+    pub(crate) middle: Vec<f64>,
     weight: f64,
     sums: Vec<f64>,
     low: Vec<f64>,
@@ -141,7 +141,7 @@ struct Watch {
 }
 
 impl Watch {
-    fn new(dynamics: &DualDynamics, steps: u64) -> Self {
+    pub(crate) fn new(dynamics: &DualDynamics, steps: u64) -> Self {
         let lambda = dynamics.multipliers().as_slice().to_vec();
         Self {
             tenth: steps / 10,
@@ -155,7 +155,7 @@ impl Watch {
     }
 
     /// Forgets what came before the first tenth was over.
-    fn begin(&mut self, lambda: &Multipliers) {
+    pub(crate) fn begin(&mut self, lambda: &Multipliers) {
         self.weight = 0.0;
         self.sums.fill(0.0);
         self.low.copy_from_slice(lambda.as_slice());
@@ -163,7 +163,7 @@ impl Watch {
     }
 
     #[inline]
-    fn multipliers(&mut self, lambda: &Multipliers, steps: u64) {
+    pub(crate) fn multipliers(&mut self, lambda: &Multipliers, steps: u64) {
         self.weight += steps as f64;
         for (i, &l) in lambda.as_slice().iter().enumerate() {
             self.sums[i] += l * steps as f64;
@@ -172,7 +172,7 @@ impl Watch {
         }
     }
 
-    fn statistics(&self, lambda: &Multipliers) -> Vec<MultiplierStatistics> {
+    pub(crate) fn statistics(&self, lambda: &Multipliers) -> Vec<MultiplierStatistics> {
         let entry = |(i, &last): (usize, &f64)| MultiplierStatistics {
             last,
             mean: if self.weight > 0.0 { self.sums[i] / self.weight } else { last },
@@ -182,7 +182,7 @@ impl Watch {
         lambda.as_slice().iter().enumerate().map(entry).collect()
     }
 
-    fn growth(&self, dynamics: &DualDynamics, taken: u64) -> Vec<f64> {
+    pub(crate) fn growth(&self, dynamics: &DualDynamics, taken: u64) -> Vec<f64> {
         let steps = taken.saturating_sub(self.half).max(1) as f64;
         let ledger = dynamics.ledger();
         (0..ledger.len()).map(|i| (ledger[i] - self.middle[i]) / (dynamics.gains()[i] * steps)).collect()

@@ -39,6 +39,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod batch;
 mod certificate;
 mod diagnosis;
 mod dual;
@@ -47,9 +48,11 @@ mod epoch;
 mod error;
 mod event;
 mod execute;
+mod execute_batch;
 mod finite;
 pub mod guarantees;
 mod learner;
+mod library;
 pub mod mixture;
 mod multipliers;
 mod named;
@@ -60,6 +63,7 @@ mod rewards;
 mod rng;
 mod simplex;
 
+pub use batch::{ActionPart, BatchEnvironment, BatchTask, Interval, Rows};
 pub use certificate::{Certificate, Certified};
 pub use diagnosis::{Diagnosis, Evidence, ExactEvidence, Symptoms, Verdict};
 pub use dual::DualDynamics;
@@ -68,8 +72,10 @@ pub use epoch::{AutoEpoch, Epoch, EpochLength};
 pub use error::Error;
 pub use event::{Event, Observer, Silent};
 pub use execute::{AugmentedState, Execution, MultiplierStatistics, execute, execute_runs};
+pub use execute_batch::{BatchExecution, BatchPolicy};
 pub use finite::{Choice, FiniteCmdp, FiniteCmdpBuilder, ModelError, ModelFault};
 pub use learner::Learner;
+pub use library::{Library, Settled};
 pub use multipliers::{Lagrangian, Multipliers};
 pub use named::Named;
 pub use policy::Policy;

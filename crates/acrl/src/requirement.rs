@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{arity, finite};
-use crate::{Error, Rewards};
+use crate::{Error, Rewards, Rows};
 
 /// The side on which a requirement bounds its reward.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -327,6 +327,33 @@ impl Scoring {
             finite(&format!("reward r{i}"), value)?;
         }
         Ok(())
+    }
+
+    /// The same for a batch: writes a row for each of r₀ … r_m.
+    pub(crate) fn score_rows(&self, named: &Rows, rewards: &mut Rows) -> Result<(), Error> {
+        for (i, term) in self.terms().enumerate() {
+            let out = rewards.row_mut(i);
+            let Some((row, sign)) = term else {
+                out.fill(0.0);
+                continue;
+            };
+            let mut sum = 0.0;
+            for (r, &value) in out.iter_mut().zip(named.row(row)) {
+                *r = sign * value;
+                sum += value;
+            }
+            if !sum.is_finite() {
+                for &value in named.row(row) {
+                    finite(&format!("reward r{i}"), value)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The ranges of r₀ … r_m, given those of the named rewards; R₀ = 1 without an objective.
+    pub(crate) fn scales(&self, named: &[f64]) -> Vec<f64> {
+        self.terms().map(|term| term.map_or(1.0, |(row, _)| named[row])).collect()
     }
 }
 

@@ -39,6 +39,13 @@ impl Rng {
         (self.bits() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
 
+    /// A number drawn from the normal distribution with mean 0 and variance 1 (Box and Muller's method).
+    #[inline]
+    pub fn normal(&mut self) -> f64 {
+        let radius = (-2.0 * (1.0 - self.uniform()).ln()).sqrt();
+        radius * (std::f64::consts::TAU * self.uniform()).cos()
+    }
+
     /// An index drawn uniformly from `0..n`; 0 when `n` is 0.
     #[inline]
     pub fn index(&mut self, n: usize) -> usize {
@@ -70,6 +77,14 @@ mod tests {
         assert_ne!(Rng::stream(1, 0).bits(), Rng::stream(2, 0).bits());
         let mut rng = Rng::new(0);
         assert!((0..1000).all(|_| rng.index(7) < 7));
+    }
+
+    #[test]
+    fn normal_numbers_have_the_moments_they_should() {
+        let mut rng = Rng::new(1);
+        let draws: Vec<f64> = (0..200_000).map(|_| rng.normal()).collect();
+        let moment = |k: i32| draws.iter().map(|x| x.powi(k)).sum::<f64>() / draws.len() as f64;
+        assert!(moment(1).abs() < 0.01 && (moment(2) - 1.0).abs() < 0.01 && (moment(4) - 3.0).abs() < 0.1);
     }
 
     #[test]

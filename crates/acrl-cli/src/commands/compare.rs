@@ -113,7 +113,7 @@ impl Contest<'_> {
             tolerance: loaded.run.tolerance,
             step_size: loaded.run.step_size,
             seed: loaded.run.seed,
-            specification: SpecificationJson::new(task),
+            specification: SpecificationJson::new(task.specification()),
             methods,
         };
         Ok((comparison, good))

@@ -6,4 +6,6 @@ pub(crate) mod completions;
 pub(crate) mod init;
 pub(crate) mod problems;
 pub(crate) mod run;
+pub(crate) mod run_policy;
 pub(crate) mod solve;
+pub(crate) mod train;

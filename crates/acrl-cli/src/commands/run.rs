@@ -1,7 +1,5 @@
 //! `acrl run`: Algorithm 2 with the exact π(s, λ), many times, and a report on every requirement.
 
-use std::fs::File;
-use std::io::{BufWriter, Write as _};
 use std::ops::ControlFlow;
 
 use acrl::{
@@ -10,19 +8,40 @@ use acrl::{
 };
 use acrl_exact::assumptions::multiplier_reach;
 use acrl_exact::{Answer, ExactPolicy, FiniteTask, SolveOptions, almost_sure, most_slack, solve};
-use anyhow::Context as _;
+use anyhow::{Context as _, bail, ensure};
 use indicatif::ProgressBar;
 use serde::Serialize;
 
 use super::solve::{SpecificationJson, objective_sign};
 use crate::args::{Global, RunArgs};
-use crate::input::Loaded;
-use crate::output::{BAD, FAINT, GOOD, Output, STRONG, Table, count, figure, relation, styled};
+use crate::input::{Input, Loaded};
+use crate::log::Log;
+use crate::output::{Output, count};
+use crate::report::{Beside, print};
 use crate::{Verdict, interrupt};
 
 /// Runs and prints.
 pub(crate) fn run(args: &RunArgs, global: &Global, output: &mut Output) -> anyhow::Result<Verdict> {
-    let mut loaded = Loaded::new(&args.source)?;
+    match Input::open(&args.source)? {
+        Input::Finite(loaded) => run_finite(*loaded, args, global, output),
+        Input::Policy(policy) => super::run_policy::run(*policy, args, global, output),
+        Input::Continuous(_) => bail!(
+            "{0} is continuous: a policy is needed to run it; train one with: acrl train {0} -o policy.safetensors, \
+             then: acrl run policy.safetensors",
+            args.source.input
+        ),
+    }
+}
+
+fn run_finite(
+    mut loaded: Loaded,
+    args: &RunArgs,
+    global: &Global,
+    output: &mut Output,
+) -> anyhow::Result<Verdict> {
+    for (flag, given) in [("--occupation", args.occupation.is_some()), ("--start", args.start.is_some())] {
+        ensure!(!given, "{flag} is for policies that were trained; {} is a finite model", args.source.input);
+    }
     loaded.apply(&args.execution, global);
     let task = loaded.task()?;
     let mut log = args.log.as_deref().map(Log::create).transpose()?;
@@ -45,13 +64,21 @@ pub(crate) fn run(args: &RunArgs, global: &Global, output: &mut Output) -> anyho
             met: report.met(),
             report: &report,
             optimum,
-            specification: SpecificationJson::new(&task),
+            specification: SpecificationJson::new(task.specification()),
             step_size: loaded.run.step_size,
             tolerance: loaded.run.tolerance,
             seed: loaded.run.seed,
         })?;
     } else {
-        print(&report, optimum, &loaded, &task, output);
+        let beside = Beside {
+            specification: task.specification(),
+            run: &loaded.run,
+            objective_scale: task.objective_scale(),
+            optimum,
+            best: "the best possible",
+            advice: advice(&report, &loaded, &task),
+        };
+        print(&report, &beside, output);
         output.hint(format!("Try next: acrl compare {}, to see other methods on it.", args.source.input));
     }
     Ok(if report.met() { Verdict::Good } else { Verdict::Bad })
@@ -207,136 +234,6 @@ impl Observer for Progress<'_> {
             _ => {}
         }
         ControlFlow::Continue(())
-    }
-}
-
-/// Events as JSON Lines.
-struct Log {
-    file: BufWriter<File>,
-    path: std::path::PathBuf,
-    failed: Option<std::io::Error>,
-}
-
-impl Log {
-    fn create(path: &std::path::Path) -> anyhow::Result<Self> {
-        let file = File::create(path).with_context(|| format!("cannot create {}", path.display()))?;
-        Ok(Self { file: BufWriter::new(file), path: path.to_owned(), failed: None })
-    }
-
-    fn finish(&mut self) -> anyhow::Result<()> {
-        let result = self.failed.take().map_or(Ok(()), Err).and_then(|()| self.file.flush());
-        result.with_context(|| format!("cannot write {}", self.path.display()))
-    }
-}
-
-impl Observer for Log {
-    fn event(&mut self, event: &Event<'_>) -> ControlFlow<()> {
-        if interrupt::requested() {
-            return ControlFlow::Break(());
-        }
-        let written = serde_json::to_writer(&mut self.file, event)
-            .map_err(Into::into)
-            .and_then(|()| self.file.write_all(b"\n"));
-        match written {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(error) => {
-                self.failed = Some(error);
-                ControlFlow::Break(())
-            }
-        }
-    }
-}
-
-fn print(
-    report: &RunReport,
-    optimum: Option<f64>,
-    loaded: &Loaded,
-    task: &FiniteTask<'_>,
-    output: &mut Output,
-) {
-    let specification = task.specification();
-    output.line(format!(
-        "{} of {}, epoch {}, step size {}",
-        count(report.runs as u64, "run"),
-        count(report.steps, "step"),
-        report.epoch,
-        figure(loaded.run.step_size, 4)
-    ));
-    output.line("");
-    let demanding = !specification.requirements().is_empty();
-    let mut table = Table::new(if demanding {
-        &["", "bound", "average", "worst run", "certified within", "price", "met"]
-    } else {
-        &["", "", "average", "worst run"]
-    });
-    if let Some(objective) = specification.objective() {
-        let at = |named: &acrl::Named<f64>| figure(named.get(&objective.reward).copied().unwrap_or(0.0), 5);
-        table.plain(vec![
-            objective.reward.clone(),
-            if objective.sign() > 0.0 { "max" } else { "min" }.to_owned(),
-            at(&report.averages),
-            at(&report.worst),
-        ]);
-    }
-    for (r, (name, entry)) in specification.requirements().iter().zip(report.requirements.iter()) {
-        let price = report.multipliers.get(name).map_or(0.0, |m| m.mean);
-        let mut row: Vec<(String, anstyle::Style)> = [
-            name.to_owned(),
-            relation(r, 5),
-            figure(entry.average, 5),
-            figure(entry.worst, 5),
-            figure(entry.certificate, 3),
-            figure(price, 4),
-        ]
-        .map(|cell| (cell, anstyle::Style::new()))
-        .into();
-        row.push(if entry.met { ("yes".to_owned(), GOOD) } else { ("NO".to_owned(), BAD) });
-        table.row(row);
-    }
-    output.raw(&table.to_string());
-    if demanding {
-        for note in [
-            "certified within: proved by the multipliers; no run is further behind than this".to_owned(),
-            format!("met: certified within {} of the reward's range", figure(loaded.run.tolerance, 3)),
-            "price: the multiplier's mean".to_owned(),
-        ] {
-            output.line(styled(FAINT, note));
-        }
-    }
-    output.line("");
-    if let (Some(objective), Some(best)) = (specification.objective(), optimum) {
-        let average = report.averages.get(&objective.reward).copied().unwrap_or(0.0);
-        // Only a requirement that is behind, within its tolerance, lets the objective do better.
-        let ahead = objective.sign() * (average - best) > 1e-3 * task.objective_scale();
-        output.line(format!(
-            "{} {}: the best possible is {}{}",
-            styled(STRONG, &objective.reward),
-            figure(average, 4),
-            figure(best, 4),
-            if ahead { " once the requirements are met in full" } else { "" }
-        ));
-    }
-    for (name, entry) in report.requirements.iter() {
-        let price = report.multipliers.get(name).map_or(0.0, |m| m.mean);
-        let (name, average, bound) = (styled(STRONG, name), figure(entry.average, 4), figure(entry.bound, 4));
-        let certificate = figure(entry.certificate, 2);
-        output.line(if entry.met {
-            let met = styled(GOOD, "is met");
-            format!(
-                "{name} {met}: average {average}, certified within {certificate} of {bound}, price {}",
-                figure(price, 3)
-            )
-        } else {
-            let not_met = styled(BAD, "is not met");
-            format!(
-                "{name} {not_met}: average {average}, behind {bound} by up to {certificate}, price {}",
-                figure(price, 3)
-            )
-        });
-    }
-    if let Some(advice) = advice(report, loaded, task) {
-        output.line("");
-        output.line(advice);
     }
 }
 

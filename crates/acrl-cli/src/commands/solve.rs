@@ -101,7 +101,7 @@ impl OptimalJson {
         let bounds = [sign * optimum.lower + 0.0, sign * optimum.upper + 0.0];
         Self {
             status: "optimal",
-            specification: SpecificationJson::new(task),
+            specification: SpecificationJson::new(task.specification()),
             almost_sure: match sure {
                 Some(sure) => sure.objective.map(|v| sign * v + 0.0),
                 None => Some(sign * optimum.objective + 0.0),
@@ -151,7 +151,7 @@ impl InfeasibleJson {
         let names = task.specification().names();
         Self {
             status: "infeasible",
-            specification: SpecificationJson::new(task),
+            specification: SpecificationJson::new(task.specification()),
             conflict: conflict.names.clone(),
             certificate: named(task, &conflict.certificate),
             relax: RelaxJson {
@@ -173,8 +173,7 @@ pub(crate) struct SpecificationJson {
 }
 
 impl SpecificationJson {
-    pub(crate) fn new(task: &FiniteTask<'_>) -> Self {
-        let specification = task.specification();
+    pub(crate) fn new(specification: &acrl::Specification) -> Self {
         Self {
             objective: specification.objective().cloned(),
             requirements: specification.requirements().to_vec(),

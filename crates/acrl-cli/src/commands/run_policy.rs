@@ -1,0 +1,319 @@
+//! `acrl run POLICY`: Algorithm 2 with a trained π(s, λ), many runs at a time.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use acrl::{
+    BatchExecution, BatchTask, DualDynamics, EpochLength, Execution, Multipliers, Named, Observer, Rng,
+    RunReport, Silent, Symptoms, Verdict as Matter,
+};
+use acrl_envs::{EpochSetting, RunSettings};
+use acrl_learn::{Advice, CoverageReport, PolicyFile, TrainingRecord};
+use anyhow::{Context as _, ensure};
+use indicatif::ProgressBar;
+use rayon::prelude::*;
+use serde::Serialize;
+
+use super::solve::SpecificationJson;
+use crate::args::{Global, RunArgs, Start};
+use crate::input::{PolicyProblem, apply};
+use crate::log::Log;
+use crate::occupation::Occupation;
+use crate::output::{Output, figure};
+use crate::report::{Beside, print};
+use crate::{Verdict, interrupt};
+
+type Runs = Vec<Execution<Vec<f64>>>;
+
+/// Runs and prints.
+pub(crate) fn run(
+    mut input: PolicyProblem,
+    args: &RunArgs,
+    global: &Global,
+    output: &mut Output,
+) -> anyhow::Result<Verdict> {
+    apply(&mut input.problem.run, &args.execution, global);
+    let PolicyProblem { problem, file } = &mut input;
+    advise(&mut problem.run, file.advice, problem.specification.objective().is_some());
+    let run = &problem.run;
+    let task = BatchTask::new(problem.environment.batch(), problem.specification.clone())?;
+    let plan = Plan { task: &task, file, run, start: start(args.start.as_ref(), file, &task)? };
+    let mut log = args.log.as_deref().map(Log::create).transpose()?;
+    let mut occupation = args.occupation.as_deref().map(|_| Occupation::new(&task)).transpose()?;
+    interrupt::listen();
+    let bar = output.bar(run.steps.saturating_mul(run.runs as u64), "running");
+    let (executions, visited, fallbacks) = plan.execute(occupation.as_mut(), &bar)?;
+    bar.finish_and_clear();
+    if let Some(log) = &mut log {
+        // The first run once more, now with every event written down: it is the same to the bit.
+        plan.batch(0..1, log, &mut |_| ControlFlow::Continue(()))?;
+        log.finish()?;
+    }
+    if let (Some(occupation), Some(path)) = (&occupation, &args.occupation) {
+        occupation.write(path)?;
+    }
+    if interrupt::requested() {
+        output.warn("stopped by Ctrl-C: this is about the steps taken so far");
+    }
+    let report = plan.report(&executions)?;
+    let estimate = estimate(&task, file);
+    let coverage = file.coverage.compare(&visited);
+    if output.is_json() {
+        output.object(&RunPolicyJson {
+            met: report.met(),
+            report: &report,
+            estimate,
+            specification: SpecificationJson::new(task.specification()),
+            step_size: run.step_size,
+            tolerance: run.tolerance,
+            seed: run.seed,
+            start: task
+                .specification()
+                .names()
+                .into_iter()
+                .zip(plan.start.as_slice().iter().copied())
+                .collect(),
+            policy: &file.training,
+            coverage,
+            fallbacks,
+        })?;
+    } else {
+        let beside = Beside {
+            specification: task.specification(),
+            run,
+            objective_scale: task.scales()[0],
+            optimum: estimate,
+            best: "the best mixture of what the policy does",
+            advice: advice(&report, &plan, &args.source.input),
+        };
+        print(&report, &beside, output);
+        if coverage.outside > 0.01 {
+            output.warn(&format!(
+                "{} % of the multipliers of this run are unlike those of the training: train longer, or with \
+                 other samplers",
+                figure(100.0 * coverage.outside, 2)
+            ));
+        }
+        if !file.training.complete {
+            output.warn("the training of this policy was stopped early");
+        }
+    }
+    Ok(if report.met() { Verdict::Good } else { Verdict::Bad })
+}
+
+/// The report, and what it takes to understand and to repeat it.
+#[derive(Serialize)]
+struct RunPolicyJson<'a> {
+    met: bool,
+    #[serde(flatten)]
+    report: &'a RunReport,
+    estimate: Option<f64>,
+    specification: SpecificationJson,
+    step_size: f64,
+    tolerance: f64,
+    seed: u64,
+    start: Named<f64>,
+    policy: &'a TrainingRecord,
+    coverage: CoverageReport,
+    fallbacks: usize,
+}
+
+/// What neither the command line nor the problem says, the policy advises.
+///
+/// With an objective, how long the agent stays in one place before it changes decides how much it loses on the way:
+/// the longer the run, the longer it may stay without a requirement being far behind at the end.
+fn advise(run: &mut RunSettings, advice: Advice, objective: bool) {
+    const ADVISED: f64 = 200_000.0;
+    if !run.epoch_given {
+        let longer = if objective { run.steps as f64 * run.tolerance / (ADVISED * 0.005) } else { 1.0 };
+        run.epoch_start = ((advice.epoch as f64 * longer) as u64).clamp(1, 1 << 14);
+    }
+    if let EpochSetting::Fixed(length) = run.epoch {
+        run.epoch_start = length;
+    }
+    if !run.step_size_given {
+        run.step_size = advice.step_size;
+    }
+}
+
+/// λ₀.
+fn start(given: Option<&Start>, file: &PolicyFile, task: &BatchTask<'_>) -> anyhow::Result<Multipliers> {
+    let names = task.specification().names();
+    match given {
+        None | Some(Start::Library) => Ok(file.multipliers(task)?),
+        Some(Start::Zero) => Ok(Multipliers::zeros(names.len())),
+        Some(Start::Given(list)) => {
+            let mut values = vec![0.0; names.len()];
+            for (name, value) in list {
+                let index = names.iter().position(|n| n == name);
+                let index = index.with_context(|| {
+                    format!("--start names '{name}', but the requirements are {}", names.join(", "))
+                })?;
+                values[index] = *value;
+            }
+            Ok(Multipliers::new(values)?)
+        }
+    }
+}
+
+/// What the best mixture of the library's entries has of the objective, in the user's sign.
+fn estimate(task: &BatchTask<'_>, file: &PolicyFile) -> Option<f64> {
+    let objective = task.specification().objective()?;
+    let best = file.library.optimum(&task.specification().bounds())?;
+    Some(objective.sign() * best.value + 0.0)
+}
+
+/// Everything that decides how the runs come out.
+struct Plan<'a> {
+    task: &'a BatchTask<'a>,
+    file: &'a PolicyFile,
+    run: &'a RunSettings,
+    start: Multipliers,
+}
+
+/// Weights are compared with those of the training once in so many steps.
+const LOOK: u64 = 997;
+
+impl Plan<'_> {
+    fn dynamics(&self) -> anyhow::Result<DualDynamics> {
+        let requirements = self.task.specification().requirements().to_vec();
+        let scales = self.task.scales();
+        Ok(DualDynamics::new(requirements, self.run.step_size, self.run.epoch_length())?
+            .with_scales(scales[0], &scales[1..])?
+            .with_multipliers(self.start.clone())?)
+    }
+
+    /// Some of the runs, together. A run comes out the same whichever others are beside it.
+    fn batch(
+        &self,
+        runs: std::ops::Range<usize>,
+        observer: &mut dyn Observer,
+        each_step: &mut dyn FnMut(&BatchExecution<'_>) -> ControlFlow<()>,
+    ) -> anyhow::Result<Runs> {
+        let mut policy = self.file.policy.clone();
+        let library = matches!(self.run.epoch_length(), EpochLength::Auto(_)).then_some(&self.file.library);
+        let dynamics = vec![self.dynamics()?; runs.len()];
+        let rngs = runs.map(|run| Rng::stream(self.run.seed, run as u64)).collect();
+        let execution = BatchExecution::new(self.task, &mut policy, library, dynamics, rngs, self.run.steps)?;
+        Ok(execution.run(observer, each_step)?)
+    }
+
+    /// All runs on all cores; also a sample of the weights that were asked for, and how many runs ended with
+    /// the library.
+    fn execute(
+        &self,
+        occupation: Option<&mut Occupation>,
+        bar: &ProgressBar,
+    ) -> anyhow::Result<(Runs, Vec<Vec<f32>>, usize)> {
+        const MOST: usize = 512;
+        let total = self.run.runs;
+        let size = total.div_ceil(rayon::current_num_threads()).clamp(1, MOST);
+        let begins: Vec<usize> = (0..total).step_by(size).collect();
+        let grid = occupation.as_deref().cloned();
+        let done: Vec<_> = begins
+            .into_par_iter()
+            .map(|begin| {
+                let runs = begin..(begin + size).min(total);
+                let lanes = runs.len() as u64;
+                let (mut step, mut visited, mut fallbacks) = (0u64, Vec::new(), 0);
+                let mut occupation = grid.clone();
+                let mut each = |execution: &BatchExecution<'_>| {
+                    step += 1;
+                    if let Some(occupation) = &mut occupation {
+                        occupation.visit(execution.state());
+                    }
+                    if step.is_multiple_of(LOOK) || step == self.run.steps {
+                        visited.extend(self.normalised(execution));
+                        fallbacks = execution.fallbacks();
+                    }
+                    if step.is_multiple_of(1024) {
+                        bar.inc(1024 * lanes);
+                        if interrupt::requested() {
+                            return ControlFlow::Break(());
+                        }
+                    }
+                    ControlFlow::Continue(())
+                };
+                let runs = self.batch(runs, &mut Silent, &mut each)?;
+                Ok((runs, visited, fallbacks, occupation))
+            })
+            .collect::<anyhow::Result<_>>()?;
+        let (mut runs, mut visited, mut fallbacks) = (Vec::new(), Vec::new(), 0);
+        let mut merged = occupation;
+        for (some, weights, number, grid) in done {
+            runs.extend(some);
+            visited.extend(weights);
+            fallbacks += number;
+            if let (Some(all), Some(grid)) = (&mut merged, grid) {
+                all.add(&grid);
+            }
+        }
+        runs.retain(|run: &Execution<Vec<f64>>| run.steps > 0);
+        ensure!(!runs.is_empty(), "stopped by Ctrl-C before the first step");
+        Ok((runs, visited, fallbacks))
+    }
+
+    /// The weights of the first runs of a batch, in units of the rewards' ranges and adding up to 1.
+    fn normalised(&self, execution: &BatchExecution<'_>) -> Vec<Vec<f32>> {
+        const LANES: usize = 4;
+        let scales = self.task.scales();
+        let lanes = 0..execution.weights().lanes().min(LANES);
+        lanes
+            .map(|lane| {
+                let scaled: Vec<f64> =
+                    execution.weights().lane(lane).zip(scales).map(|(w, scale)| w * scale).collect();
+                let total: f64 = scaled.iter().sum();
+                let even = 1.0 / scaled.len() as f64;
+                scaled.iter().map(|w| if total > 0.0 { w / total } else { even } as f32).collect()
+            })
+            .collect()
+    }
+
+    fn report(&self, executions: &Runs) -> anyhow::Result<RunReport> {
+        let scales = &self.task.scales()[1..];
+        let settled = self.file.library.settled();
+        let symptoms = Symptoms {
+            scales: scales.to_vec(),
+            tolerances: scales.iter().map(|scale| self.run.tolerance * scale).collect(),
+            seen: self.file.seen.vectors(),
+            settled: &settled,
+            ..Symptoms::default()
+        };
+        RunReport::new(self.task.specification(), executions, symptoms).context("no run")
+    }
+}
+
+/// What to do about it, in a sentence.
+fn advice(report: &RunReport, plan: &Plan<'_>, input: &str) -> Option<String> {
+    let names = report.diagnosis.names.join(", ");
+    let auto = matches!(plan.run.epoch_length(), EpochLength::Auto(_));
+    Some(match report.diagnosis.verdict {
+        Matter::Met => return None,
+        Matter::Infeasible => format!(
+            "Infeasible: among all rewards seen in training, no mixture meets {names} together; lower a bound with \
+             --require."
+        ),
+        Matter::PolicyInsufficient => format!(
+            "Policy insufficient: no mixture of what {input} settles at meets {names}; train it longer (acrl train \
+             --steps), or lower a bound."
+        ),
+        Matter::EpochTooShort if auto => format!(
+            "The multipliers of {names} still grow and the epoch is still being lengthened: take more --steps."
+        ),
+        Matter::EpochTooShort => format!(
+            "Epoch too short: what the policy does would meet {names}, but the multipliers keep growing; use --epoch \
+             auto or a longer --epoch."
+        ),
+        Matter::Converging if report.diagnosis.evidence.updates == 0 => {
+            "The epoch is longer than the run: take a shorter --epoch or more --steps.".to_owned()
+        }
+        Matter::Converging => format!("Converging: {names} will be met; more --steps will do."),
+    })
+}
+
+impl Occupation {
+    /// Writes the table of shares.
+    fn write(&self, path: &Path) -> anyhow::Result<()> {
+        std::fs::write(path, self.to_csv()).with_context(|| format!("cannot write {}", path.display()))
+    }
+}

@@ -1,0 +1,319 @@
+//! `acrl train`: Algorithm 1, safe to interrupt, and a policy file at the end.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use acrl::BatchTask;
+use acrl_envs::{LearnerSetting, SamplerSetting, TargetSetting};
+use acrl_files::{RunFolder, checkpoint};
+use acrl_learn::{
+    ActorCritic, ActorCriticSettings, Advice, LearnError, PolicyFile, PolicyGradient, PolicyGradientSettings,
+    Ppo, PpoSettings, Sampler, Training, TrainingRecord, settle,
+};
+use anyhow::{bail, ensure};
+use serde::{Deserialize, Serialize};
+
+use crate::args::{Global, TrainArgs};
+use crate::input::{ContinuousProblem, Input};
+use crate::output::{FAINT, Output, Table, count, figure, styled};
+use crate::{Verdict, interrupt};
+
+/// What a checkpoint holds.
+#[derive(Serialize, Deserialize)]
+struct State {
+    problem: String,
+    requirements: Vec<acrl::Requirement>,
+    objective: Option<acrl::Objective>,
+    seed: u64,
+    seconds: f64,
+    training: Training,
+}
+
+const KIND: &str = "training";
+
+/// Trains and writes the policy.
+pub(crate) fn train(args: &TrainArgs, global: &Global, output: &mut Output) -> anyhow::Result<Verdict> {
+    let problem = match Input::open(&args.source)? {
+        Input::Continuous(problem) => *problem,
+        Input::Finite(_) => bail!(
+            "{0} is finite: its best policies are computed and need no training; acrl run {0} executes them",
+            args.source.input
+        ),
+        Input::Policy(_) => bail!("{} is a trained policy, expected a problem (.toml)", args.source.input),
+    };
+    let task = BatchTask::new(problem.environment.batch(), problem.specification.clone())?;
+    let seed = global.seed.unwrap_or(problem.train.seed);
+    let folder_path = args.folder.clone().unwrap_or_else(|| default_folder(&args.output));
+    let fresh = State {
+        problem: problem.text.clone(),
+        requirements: problem.specification.requirements().to_vec(),
+        objective: problem.specification.objective().cloned(),
+        seed,
+        seconds: 0.0,
+        training: begin(&problem, &task, args, seed)?,
+    };
+    let mut job = if args.resume {
+        resume(fresh, &folder_path)?
+    } else {
+        let create = if args.replace { RunFolder::replace } else { RunFolder::create };
+        let folder = create(&folder_path).map_err(|error| match error {
+            acrl_files::Error::RunExists { .. } => anyhow::Error::new(error)
+                .context("continue it with --resume, replace it with --replace, or choose another --folder"),
+            other => other.into(),
+        })?;
+        Job { state: fresh, folder }
+    };
+    interrupt::listen();
+    let complete = job.run(&task, args, output)?;
+    let Job { state, folder } = job;
+    folder.finish()?;
+    let file = policy_file(&state, &problem, &task, complete)?;
+    file.to_container()?.save(&args.output)?;
+    report(&file, &state, &task, args, &folder_path, complete, output)?;
+    Ok(if complete { Verdict::Good } else { Verdict::Bad })
+}
+
+/// `runs/` and the policy's name.
+fn default_folder(policy: &Path) -> PathBuf {
+    Path::new("runs").join(policy.file_stem().unwrap_or(policy.as_os_str()))
+}
+
+/// A training from scratch.
+fn begin(
+    problem: &ContinuousProblem,
+    task: &BatchTask<'_>,
+    args: &TrainArgs,
+    seed: u64,
+) -> anyhow::Result<Training> {
+    let train = &problem.train;
+    let learner = args.learner.unwrap_or(train.learner);
+    let steps = args.steps.or(train.steps_given.then_some(train.steps));
+    let average = train.targets == TargetSetting::Average;
+    let sampler = match train.sampler {
+        SamplerSetting::Dual => Sampler::Dual,
+        SamplerSetting::Simplex => Sampler::Simplex,
+        SamplerSetting::Corners => Sampler::Corners,
+        SamplerSetting::Box => Sampler::Box { high: 5.0 },
+    };
+    match learner {
+        LearnerSetting::Ppo => {
+            ensure!(!average, "targets = \"average\" is for actor_critic: ppo learns discounted values");
+            let hold = train.hold.unwrap_or_else(|| task.environment().hold()).max(1);
+            let default = PpoSettings::default();
+            let settings = PpoSettings {
+                decisions: steps.map_or(default.decisions, |steps| steps.div_ceil(hold as u64)),
+                hold: Some(hold),
+                discount: train.discount.unwrap_or(default.discount),
+                hidden: train.hidden.clone(),
+                sampler,
+                ..default
+            };
+            Ok(Training::Ppo(Box::new(Ppo::new(task, settings, seed)?)))
+        }
+        LearnerSetting::PolicyGradient => {
+            ensure!(!average, "targets = \"average\" is for actor_critic: policy_gradient has no critic");
+            // The box of the paper means its literal settings; else normalised weights.
+            let mut settings = match sampler {
+                Sampler::Box { .. } => PolicyGradientSettings::literal(),
+                Sampler::Dual => PolicyGradientSettings::default(),
+                sampler => PolicyGradientSettings { sampler, ..PolicyGradientSettings::default() },
+            };
+            if let Some(steps) = steps {
+                settings.rollouts = steps.div_ceil(settings.length as u64);
+            }
+            Ok(Training::PolicyGradient(Box::new(PolicyGradient::new(task, settings, seed)?)))
+        }
+        LearnerSetting::ActorCritic => {
+            let mut settings =
+                if average { ActorCriticSettings::average() } else { ActorCriticSettings::default() };
+            if sampler != Sampler::Dual {
+                settings.sampler = sampler;
+            }
+            settings.gamma = train.discount.unwrap_or(settings.gamma);
+            if let Some(steps) = steps {
+                settings.rollouts = steps.div_ceil(settings.length as u64);
+            }
+            Ok(Training::ActorCritic(Box::new(ActorCritic::new(task, settings, seed)?)))
+        }
+        LearnerSetting::Tabular => bail!("the learner 'tabular' is for finite problems"),
+    }
+}
+
+/// Takes up a training where its folder's checkpoint left it.
+fn resume(fresh: State, path: &Path) -> anyhow::Result<Job> {
+    let file = RunFolder::checkpoint_path(path);
+    ensure!(
+        file.exists(),
+        "{} holds no checkpoint, so there is nothing to resume: train without --resume",
+        path.display()
+    );
+    let state: State = checkpoint::load(&file, KIND)?;
+    let differs = |what: &str| {
+        format!(
+            "{} is of a training with {what} than asked for: resume it with the same, or train without --resume",
+            file.display()
+        )
+    };
+    ensure!(state.problem == fresh.problem, differs("another problem"));
+    let same = state.requirements == fresh.requirements && state.objective == fresh.objective;
+    ensure!(same, differs("another objective or other requirements"));
+    ensure!(state.seed == fresh.seed, differs(&format!("seed {} rather", state.seed)));
+    ensure!(state.training.same_settings(&fresh.training), differs("other settings or steps"));
+    let folder = RunFolder::resume(path, state.training.iteration())?;
+    Ok(Job { state, folder })
+}
+
+/// A training and where it keeps its records.
+struct Job {
+    state: State,
+    folder: RunFolder,
+}
+
+impl Job {
+    /// Iterates to the end, or until Ctrl-C; whether the end was reached.
+    fn run(&mut self, task: &BatchTask<'_>, args: &TrainArgs, output: &mut Output) -> anyhow::Result<bool> {
+        let of = self.state.training.iterations();
+        let bar = output.bar(of, "training");
+        bar.set_position(self.state.training.iteration());
+        let (begin, before) = (Instant::now(), self.state.seconds);
+        let mut saved = Instant::now();
+        while self.state.training.iteration() < of && !interrupt::requested() {
+            let figures = match self.state.training.iterate(task) {
+                Ok(figures) => figures,
+                Err(error) => {
+                    bar.abandon();
+                    return Err(self.diverged(error));
+                }
+            };
+            self.state.seconds = before + begin.elapsed().as_secs_f64();
+            let training = &self.state.training;
+            let iteration = training.iteration();
+            self.folder.iteration(iteration, of, training.steps(), self.state.seconds, &figures)?;
+            if let Some(reward) = figures.get("reward") {
+                bar.set_message(format!("reward {}", figure(*reward, 3)));
+            }
+            bar.inc(1);
+            if iteration == 1 || saved.elapsed().as_secs_f64() >= args.checkpoint_every {
+                self.folder.save_checkpoint(KIND, &self.state)?;
+                saved = Instant::now();
+            }
+        }
+        self.folder.save_checkpoint(KIND, &self.state)?;
+        bar.finish_and_clear();
+        Ok(self.state.training.iteration() >= of)
+    }
+
+    /// The error, and where the last good checkpoint is.
+    fn diverged(&self, error: LearnError) -> anyhow::Error {
+        let file = RunFolder::checkpoint_path(self.folder.path());
+        let kept = format!("the training stopped; the last good checkpoint is {}", file.display());
+        anyhow::Error::new(error).context(kept)
+    }
+}
+
+/// The policy with all that goes with it.
+fn policy_file(
+    state: &State,
+    problem: &ContinuousProblem,
+    task: &BatchTask<'_>,
+    complete: bool,
+) -> anyhow::Result<PolicyFile> {
+    let training = &state.training;
+    let mut policy = training.policy();
+    let library = settle(task, &mut policy, state.seed)?;
+    Ok(PolicyFile {
+        problem: problem.text.clone(),
+        specification: problem.specification.clone(),
+        policy,
+        library,
+        coverage: training.coverage().clone(),
+        seen: training.seen().clone(),
+        advice: advice(task),
+        training: TrainingRecord {
+            learner: training.learner().to_owned(),
+            steps: training.steps(),
+            seed: state.seed,
+            complete,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        },
+    })
+}
+
+/// Without an objective nothing is lost by large steps; with one, multipliers must stay near their prices.
+fn advice(task: &BatchTask<'_>) -> Advice {
+    if task.has_objective() {
+        Advice { step_size: 1.2, epoch: 400 }
+    } else {
+        Advice { step_size: 0.6, epoch: 200 }
+    }
+}
+
+#[derive(Serialize)]
+struct TrainJson<'a> {
+    policy: String,
+    folder: String,
+    #[serde(flatten)]
+    record: &'a TrainingRecord,
+    iterations: u64,
+    seconds: f64,
+    /// What the policy settles at when one reward is all that matters, by that reward.
+    corners: acrl::Named<acrl::Named<f64>>,
+}
+
+fn report(
+    file: &PolicyFile,
+    state: &State,
+    task: &BatchTask<'_>,
+    args: &TrainArgs,
+    folder: &Path,
+    complete: bool,
+    output: &mut Output,
+) -> anyhow::Result<()> {
+    let specification = task.specification();
+    let mut names: Vec<(String, f64)> = Vec::new();
+    names.extend(specification.objective().map(|o| (o.reward.clone(), o.sign())));
+    names.extend(specification.requirements().iter().map(|r| (r.name().to_owned(), r.sign())));
+    let first = usize::from(!task.has_objective());
+    let corner = |j: usize| -> acrl::Named<f64> {
+        let values = file.library.entries[j].values[first..].iter();
+        names.iter().zip(values).map(|((name, sign), v)| (name.clone(), sign * v + 0.0)).collect()
+    };
+    let (training, policy) = (&state.training, args.output.display());
+    if output.is_json() {
+        return output.object(&TrainJson {
+            policy: policy.to_string(),
+            folder: folder.display().to_string(),
+            record: &file.training,
+            iterations: training.iteration(),
+            seconds: state.seconds,
+            corners: names.iter().enumerate().map(|(j, (name, _))| (name.clone(), corner(j))).collect(),
+        });
+    }
+    if !complete {
+        output.warn(&format!(
+            "stopped by Ctrl-C after iteration {} of {}: the policy is usable; --resume goes on",
+            training.iteration(),
+            training.iterations()
+        ));
+    }
+    output.line(format!(
+        "{policy}: {} after {} in {} s",
+        training.learner(),
+        count(training.steps(), "step"),
+        figure(state.seconds, 3)
+    ));
+    output.line("");
+    let mut header = vec!["all weight on"];
+    header.extend(names.iter().map(|(name, _)| name.as_str()));
+    let mut table = Table::new(&header);
+    for (j, (name, _)) in names.iter().enumerate() {
+        let mut row = vec![name.clone()];
+        row.extend(corner(j).iter().map(|(_, v)| figure(*v, 3)));
+        table.plain(row);
+    }
+    output.raw(&table.to_string());
+    output.line(styled(FAINT, "what the policy settles at when one reward is all that matters"));
+    output.line(styled(FAINT, format!("logs and checkpoint: {}", folder.display())));
+    output.hint(format!("Try next: acrl run {policy} --runs 20, or with other bounds: --require 'NAME>=X'."));
+    Ok(())
+}

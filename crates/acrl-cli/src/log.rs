@@ -1,0 +1,47 @@
+//! A file of events.
+
+use std::fs::File;
+use std::io::{BufWriter, Write as _};
+use std::ops::ControlFlow;
+
+use acrl::{Event, Observer};
+use anyhow::Context as _;
+
+use crate::interrupt;
+
+/// Events as JSON Lines.
+pub(crate) struct Log {
+    file: BufWriter<File>,
+    path: std::path::PathBuf,
+    failed: Option<std::io::Error>,
+}
+
+impl Log {
+    pub(crate) fn create(path: &std::path::Path) -> anyhow::Result<Self> {
+        let file = File::create(path).with_context(|| format!("cannot create {}", path.display()))?;
+        Ok(Self { file: BufWriter::new(file), path: path.to_owned(), failed: None })
+    }
+
+    pub(crate) fn finish(&mut self) -> anyhow::Result<()> {
+        let result = self.failed.take().map_or(Ok(()), Err).and_then(|()| self.file.flush());
+        result.with_context(|| format!("cannot write {}", self.path.display()))
+    }
+}
+
+impl Observer for Log {
+    fn event(&mut self, event: &Event<'_>) -> ControlFlow<()> {
+        if interrupt::requested() {
+            return ControlFlow::Break(());
+        }
+        let written = serde_json::to_writer(&mut self.file, event)
+            .map_err(Into::into)
+            .and_then(|()| self.file.write_all(b"\n"));
+        match written {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => {
+                self.failed = Some(error);
+                ControlFlow::Break(())
+            }
+        }
+    }
+}

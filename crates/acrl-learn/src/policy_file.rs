@@ -1,0 +1,183 @@
+//! A trained policy with everything that is needed to run it, as a file.
+//!
+//! The file is a `safetensors` container: the weights are tensors that any reader of that format opens, and the rest
+//! is metadata. It embeds the problem, so that `acrl run FILE` needs nothing else.
+
+use acrl::{BatchTask, Library, Multipliers, Objective, Requirement, Specification};
+use acrl_files::{Container, ContainerError, Tensor};
+use serde::{Deserialize, Serialize};
+
+use crate::{Coverage, SeenRewards, TrainedPolicy};
+
+/// What a policy file holds.
+#[derive(Debug, Clone)]
+pub struct PolicyFile {
+    /// The text of the problem file.
+    pub problem: String,
+    /// What the policy was trained for. The bounds may be changed when it runs; the rest may not.
+    pub specification: Specification,
+    /// π(s, λ).
+    pub policy: TrainedPolicy,
+    /// What it settles at when its weights are held.
+    pub library: Library,
+    /// The weights it was trained on.
+    pub coverage: Coverage,
+    /// The rewards that occurred in training.
+    pub seen: SeenRewards,
+    /// How to execute it, unless one knows better.
+    pub advice: Advice,
+    /// Where it comes from.
+    pub training: TrainingRecord,
+}
+
+/// How to execute a policy, unless one knows better.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Advice {
+    /// η, in units of the rewards' ranges; the gain per step is η/T₀.
+    pub step_size: f64,
+    /// T₀, or where `auto` starts.
+    pub epoch: u64,
+}
+
+/// Where a policy comes from.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TrainingRecord {
+    /// The learner.
+    pub learner: String,
+    /// Environment steps.
+    pub steps: u64,
+    /// The seed.
+    pub seed: u64,
+    /// Whether the training was complete.
+    pub complete: bool,
+    /// The version of the program.
+    pub version: String,
+}
+
+/// A file that is no policy of this program.
+#[derive(Debug, thiserror::Error)]
+pub enum PolicyFileError {
+    /// The container is damaged, or another one.
+    #[error(transparent)]
+    Container(#[from] ContainerError),
+    /// Its metadata are not those of a policy.
+    #[error("the metadata of the policy cannot be read: {0}")]
+    Meta(#[from] serde_json::Error),
+    /// What it says contradicts itself.
+    #[error("the policy contradicts itself: {0}")]
+    Inconsistent(String),
+    /// It was trained for another environment.
+    #[error("the policy does not fit the environment: {0}")]
+    Spaces(String),
+}
+
+/// The metadata as they are written.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Meta {
+    problem: String,
+    objective: Option<Objective>,
+    requirements: Vec<Requirement>,
+    policy: serde_json::Value,
+    library: Library,
+    coverage: Coverage,
+    seen: SeenRewards,
+    advice: Advice,
+    training: TrainingRecord,
+}
+
+impl PolicyFile {
+    /// As a container, ready to be saved.
+    pub fn to_container(&self) -> Result<Container, PolicyFileError> {
+        let (policy, tensors) = self.policy.to_parts()?;
+        let meta = Meta {
+            problem: self.problem.clone(),
+            objective: self.specification.objective().cloned(),
+            requirements: self.specification.requirements().to_vec(),
+            policy,
+            library: self.library.clone(),
+            coverage: self.coverage.clone(),
+            seen: self.seen.clone(),
+            advice: self.advice,
+            training: self.training.clone(),
+        };
+        let mut container = Container::new(serde_json::to_value(meta)?);
+        container.tensors.extend(tensors);
+        Ok(container)
+    }
+
+    /// From a container that has been read.
+    pub fn from_container(mut container: Container) -> Result<Self, PolicyFileError> {
+        let meta: Meta = serde_json::from_value(std::mem::take(&mut container.meta))?;
+        let wrong = |e: acrl::Error| PolicyFileError::Inconsistent(e.to_string());
+        let specification = Specification::new(meta.objective, meta.requirements).map_err(wrong)?;
+        let policy = TrainedPolicy::from_parts(meta.policy, &mut container)?;
+        container.nothing_left()?;
+        let rewards = specification.requirements().len() + 1;
+        let fits = |v: &Vec<f64>| v.len() == rewards && v.iter().all(|x| x.is_finite());
+        if !meta.library.entries.iter().all(|entry| fits(&entry.weights) && fits(&entry.values)) {
+            let message = format!("an entry of its library has not {rewards} weights and values");
+            return Err(PolicyFileError::Inconsistent(message));
+        }
+        if meta.seen.vectors().iter().any(|v| v.len() + 1 != rewards) {
+            let message = format!("a reward vector that was seen has not {} numbers", rewards - 1);
+            return Err(PolicyFileError::Inconsistent(message));
+        }
+        let fine = meta.advice.step_size.is_finite() && meta.advice.step_size > 0.0 && meta.advice.epoch > 0;
+        if !fine {
+            return Err(PolicyFileError::Inconsistent(format!("its advice is {:?}", meta.advice)));
+        }
+        Ok(Self {
+            problem: meta.problem,
+            specification,
+            policy,
+            library: meta.library,
+            coverage: meta.coverage,
+            seen: meta.seen,
+            advice: meta.advice,
+            training: meta.training,
+        })
+    }
+
+    /// `Ok` if the policy can act in the task's environment: same observations, actions and rewards.
+    pub fn check(&self, task: &BatchTask<'_>) -> Result<(), PolicyFileError> {
+        self.policy.check(task).map_err(PolicyFileError::Spaces)
+    }
+
+    /// λ₀ for an execution with the task's bounds: [`Library::start`].
+    pub fn multipliers(&self, task: &BatchTask<'_>) -> Result<Multipliers, acrl::Error> {
+        let bounds = task.specification().bounds();
+        Multipliers::new(self.library.start(&bounds, task.scales(), task.has_objective()))
+    }
+}
+
+/// A tensor for each layer's weights (outputs × inputs) and biases.
+pub(crate) fn network_tensors(name: &str, network: &acrl_nn::Mlp) -> Vec<(String, Tensor)> {
+    let mut rest = network.parameters();
+    let mut tensors = Vec::new();
+    for (layer, widths) in network.shape().windows(2).enumerate() {
+        let (weights, after) = rest.split_at(widths[0] * widths[1]);
+        let (bias, after) = after.split_at(widths[1]);
+        rest = after;
+        let matrix = Tensor::f32([widths[1], widths[0]], weights.to_vec());
+        tensors.push((format!("{name}.{layer}.weight"), matrix));
+        tensors.push((format!("{name}.{layer}.bias"), Tensor::f32([widths[1]], bias.to_vec())));
+    }
+    tensors
+}
+
+/// The network of such tensors.
+pub(crate) fn network_from(
+    name: &str,
+    shape: &[usize],
+    container: &mut Container,
+) -> Result<acrl_nn::Mlp, PolicyFileError> {
+    let mut parameters = Vec::new();
+    for (layer, widths) in shape.windows(2).enumerate() {
+        parameters.extend(container.take_f32(&format!("{name}.{layer}.weight"), &[widths[1], widths[0]])?);
+        parameters.extend(container.take_f32(&format!("{name}.{layer}.bias"), &[widths[1]])?);
+    }
+    acrl_nn::Mlp::from_parameters(shape, parameters).map_err(|e| PolicyFileError::Inconsistent(e.to_string()))
+}

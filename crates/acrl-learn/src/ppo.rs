@@ -1,0 +1,348 @@
+//! Algorithm 1 with proximal policy optimisation: one network for π(s, w), good for every weighting w.
+//!
+//! The default learner. Its networks see the state and the normalised weights w = (1, λ)/(1 + Σλ), so no
+//! multiplier is ever outside what they were trained on, and the reward is w·r. What makes it keep its promises
+//! on problems for which it was not tuned:
+//!
+//! - **the sampler**: half of the lanes run dual dynamics while they train, and so see what an executor asks for;
+//! - **one critic head per reward**, and A = Σ w_i A_i: a head learns an average reward, whatever the weights;
+//! - **no neglect**: states in which a reward was had are kept, and lanes are sent there;
+//! - **the library**: at the end the policy is held at many weights, and what it settles at is kept.
+//!
+//! | Setting | Default | Purpose | Range |
+//! |---|---|---|---|
+//! | `decisions` | 4,000,000 | decisions in all lanes, each of `hold` environment steps | ≥ 1 |
+//! | `lanes` | 512 | copies of the environment | 2 to 65,536 |
+//! | `segment` | 32 | decisions between two updates; w is constant in a segment | 1 to 4,096 |
+//! | `hold` | the environment's | steps for which an action is held: a decision | 1 to 1,000 |
+//! | `passes` | 5 | passes over an iteration's decisions | 1 to 100 |
+//! | `minibatch` | 1,024 | decisions of one gradient step | 1 to 1,000,000 |
+//! | `step_size` | .001 | of Adam, going down to 0 | (0, 1) |
+//! | `discount` | .985 | γ per decision | (0, 1) |
+//! | `trace` | .95 | κ of the generalised advantages | 0 to 1 |
+//! | `clip` | .2 | how far π(a) may move in one iteration | (0, 1) |
+//! | `deviation` | .6 | σ of numbers at the start, in half-widths of their interval | (0, 10) |
+//! | `entropy` | 0 | bonus on the entropy of choices | 0 to 1 |
+//! | `gradient_norm` | .5 | longest gradient | above 0 |
+//! | `hidden` | 64, 64 | widths of the hidden layers | 1 to 8 layers of 1 to 1,024 |
+//! | `sampler` | dual | the weights to train on | |
+
+mod action;
+mod curriculum;
+mod networks;
+mod policy;
+mod rollout;
+
+use acrl::{BatchTask, Named, Rng, Rows};
+use serde::{Deserialize, Serialize};
+
+pub use action::ActionHeads;
+pub use policy::{Inputs, MlpPolicy};
+
+use crate::error::setting;
+use crate::{Coverage, LearnError, Sampler, SeenRewards};
+use curriculum::Curriculum;
+use networks::{Figures, Networks};
+use rollout::Rollout;
+
+/// The settings; see the [module](self).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PpoSettings {
+    /// Decisions in all lanes.
+    pub decisions: u64,
+    /// Copies of the environment.
+    pub lanes: usize,
+    /// Decisions between two updates.
+    pub segment: usize,
+    /// Steps for which an action is held; the environment's own number if absent.
+    pub hold: Option<usize>,
+    /// Passes over an iteration's decisions.
+    pub passes: usize,
+    /// Decisions of one gradient step.
+    pub minibatch: usize,
+    /// Adam's step size at the start; it goes down to 0.
+    pub step_size: f64,
+    /// γ per decision.
+    pub discount: f64,
+    /// κ of the generalised advantages.
+    pub trace: f64,
+    /// How far the probability of an action may move.
+    pub clip: f64,
+    /// σ at the start.
+    pub deviation: f64,
+    /// Bonus on the entropy of choices.
+    pub entropy: f64,
+    /// Longest gradient.
+    pub gradient_norm: f64,
+    /// Widths of the hidden layers.
+    pub hidden: Vec<usize>,
+    /// The weights to train on.
+    pub sampler: Sampler,
+}
+
+impl Default for PpoSettings {
+    fn default() -> Self {
+        Self {
+            decisions: 4_000_000,
+            lanes: 512,
+            segment: 32,
+            hold: None,
+            passes: 5,
+            minibatch: 1024,
+            step_size: 1e-3,
+            discount: 0.985,
+            trace: 0.95,
+            clip: 0.2,
+            deviation: 0.6,
+            entropy: 0.0,
+            gradient_norm: 0.5,
+            hidden: vec![64, 64],
+            sampler: Sampler::Dual,
+        }
+    }
+}
+
+impl PpoSettings {
+    fn check(&self) -> Result<(), LearnError> {
+        let whole = |name, value: usize, most: usize, expected| {
+            setting(name, value as f64, 1.0..=most as f64, expected)
+        };
+        setting("decisions", self.decisions as f64, 1.0.., "at least 1")?;
+        setting("lanes", self.lanes as f64, 2.0..=65_536.0, "a whole number from 2 to 65,536")?;
+        whole("segment", self.segment, 4096, "a whole number from 1 to 4,096")?;
+        whole("hold", self.hold.unwrap_or(1), 1000, "a whole number from 1 to 1,000")?;
+        whole("passes", self.passes, 100, "a whole number from 1 to 100")?;
+        whole("minibatch", self.minibatch, 1_000_000, "a whole number from 1 to 1,000,000")?;
+        let open = f64::MIN_POSITIVE;
+        setting("step_size", self.step_size, open..1.0, "a number between 0 and 1")?;
+        setting("discount", self.discount, open..1.0, "a number between 0 and 1")?;
+        setting("trace", self.trace, 0.0..=1.0, "a number from 0 to 1")?;
+        setting("clip", self.clip, open..1.0, "a number between 0 and 1")?;
+        setting("deviation", self.deviation, open..10.0, "a number between 0 and 10")?;
+        setting("entropy", self.entropy, 0.0..=1.0, "a number from 0 to 1")?;
+        setting("gradient_norm", self.gradient_norm, open.., "a number above 0")?;
+        whole("hidden", self.hidden.len(), 8, "1 to 8 layers")?;
+        self.sampler.check()?;
+        if let Sampler::Box { high } = self.sampler {
+            let expected = "no box: the weights are normalised";
+            return Err(LearnError::Setting { name: "sampler", value: high, expected });
+        }
+        for width in &self.hidden {
+            whole("hidden", *width, 1024, "widths from 1 to 1,024")?;
+        }
+        Ok(())
+    }
+}
+
+/// A training that can be stopped between two iterations, stored, and continued to the bit.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ppo {
+    settings: PpoSettings,
+    networks: Networks,
+    curriculum: Curriculum,
+    coverage: Coverage,
+    seen: SeenRewards,
+    /// The states of all lanes.
+    state: Rows,
+    /// A generator for each lane, and one for the order of minibatches.
+    rngs: Vec<Rng>,
+    rng: Rng,
+    hold: usize,
+    iteration: u64,
+    #[serde(skip)]
+    scratch: Option<Scratch>,
+}
+
+/// Every so many decisions the rewards of all lanes are looked at for ones that have not been seen.
+const LOOK: usize = 8;
+/// The lanes of an iteration whose weights count as a sample of what was trained on.
+const COVERED: usize = 16;
+
+/// What need not be stored.
+#[derive(Debug, Clone)]
+struct Scratch {
+    rollout: Rollout,
+    /// At each decision: the states, and the rewards there.
+    states: Vec<Rows>,
+    had: Vec<Rows>,
+    observation: Rows,
+    actions: Rows,
+    named: Rows,
+    rewards: Rows,
+    /// Mean rewards of the segment, in units of their ranges.
+    means: Rows,
+}
+
+impl Ppo {
+    /// A training from scratch.
+    pub fn new(task: &BatchTask<'_>, settings: PpoSettings, seed: u64) -> Result<Self, LearnError> {
+        settings.check()?;
+        let environment = task.environment();
+        let lanes = settings.lanes;
+        let mut rng = Rng::stream(seed, u64::MAX);
+        let mut rngs: Vec<Rng> = (0..lanes as u64).map(|lane| Rng::stream(seed, lane)).collect();
+        let mut state = Rows::zeros(environment.state_dimension(), lanes);
+        for (lane, rng) in rngs.iter_mut().enumerate() {
+            environment.reset(&mut state, lane, rng)?;
+        }
+        Ok(Self {
+            networks: Networks::new(task, &settings, &mut rng)?,
+            curriculum: Curriculum::new(task, settings.sampler, lanes, &mut rngs),
+            coverage: Coverage::new(),
+            seen: SeenRewards::default(),
+            hold: settings.hold.unwrap_or_else(|| environment.hold()).max(1),
+            state,
+            rngs,
+            rng,
+            iteration: 0,
+            settings,
+            scratch: None,
+        })
+    }
+
+    /// Experiences a segment in every lane and improves the networks by it.
+    ///
+    /// On an error the networks are as they were before the iteration.
+    pub fn iterate(&mut self, task: &BatchTask<'_>) -> Result<Named<f64>, LearnError> {
+        let mut scratch = self.scratch.take().unwrap_or_else(|| Scratch::new(task, &self.settings, self));
+        self.experience(task, &mut scratch)?;
+        self.networks.evaluate(&mut scratch.rollout);
+        let discount = self.settings.discount as f32;
+        scratch.rollout.advantages(discount, self.settings.trace as f32, None);
+        let left = 1.0 - self.iteration as f64 / self.iterations() as f64;
+        let step_size = self.settings.step_size * left.max(0.0);
+        let figures = self.networks.improve(&scratch.rollout, &self.settings, step_size, &mut self.rng);
+        self.iteration += 1;
+        let figures = figures.map_err(|(quantity, value)| LearnError::Diverged {
+            iteration: self.iteration,
+            quantity,
+            value,
+        })?;
+        let steps = self.settings.segment * self.hold;
+        let means = &scratch.means;
+        self.curriculum.after_segment(task, steps, means, &mut self.state, &mut self.rngs)?;
+        let figures = self.figures(task, figures, &scratch);
+        self.scratch = Some(scratch);
+        Ok(figures)
+    }
+
+    /// One segment: every lane decides, holds its action, and decides again.
+    fn experience(&mut self, task: &BatchTask<'_>, scratch: &mut Scratch) -> Result<(), LearnError> {
+        let environment = task.environment();
+        let Scratch { rollout, states, had, observation, actions, named, rewards, means } = scratch;
+        let scales = task.scales();
+        means.as_mut_slice().fill(0.0);
+        self.networks.set_weights(rollout, self.curriculum.weights());
+        for _ in 0..COVERED {
+            let lane = self.rng.index(self.settings.lanes);
+            self.coverage.visit(self.curriculum.weights().lane(lane), &mut self.rng);
+        }
+        for t in 0..self.settings.segment {
+            environment.observe(&self.state, observation);
+            self.networks.act(rollout, t, observation, actions, &mut self.rngs);
+            states[t].as_mut_slice().copy_from_slice(self.state.as_slice());
+            for step in 0..self.hold {
+                environment.step(&mut self.state, actions, named, &mut self.rngs)?;
+                task.score(named, rewards)?;
+                if step == 0 && t.is_multiple_of(LOOK) {
+                    self.seen.visit(rewards);
+                }
+                for (i, scale) in scales.iter().enumerate() {
+                    rewards.row_mut(i).iter_mut().for_each(|r| *r /= scale);
+                }
+                self.networks.reward(rollout, t, rewards, (1.0 - self.settings.discount) / self.hold as f64);
+                for (mean, r) in means.as_mut_slice().iter_mut().zip(rewards.as_slice()) {
+                    *mean += r / (self.settings.segment * self.hold) as f64;
+                }
+                if step == 0 {
+                    had[t].as_mut_slice().copy_from_slice(rewards.as_slice());
+                }
+            }
+        }
+        self.curriculum.remember(states, had, &mut self.rng);
+        environment.observe(&self.state, observation);
+        self.networks.see(rollout, self.settings.segment, observation);
+        Ok(())
+    }
+
+    fn figures(&self, task: &BatchTask<'_>, figures: Figures, scratch: &Scratch) -> Named<f64> {
+        let (lanes, weights) = (self.settings.lanes as f64, &scratch.rollout.weights);
+        let first = usize::from(!task.has_objective());
+        let heads = scratch.means.as_slice()[first * self.settings.lanes..].iter();
+        let reward = heads.zip(weights).map(|(r, w)| r * f64::from(*w)).sum::<f64>() / lanes;
+        let mastered = self.curriculum.mastered()[first..].iter().copied().fold(f64::INFINITY, f64::min);
+        [
+            ("reward", reward),
+            ("mastered", mastered),
+            ("policy_loss", figures.policy_loss),
+            ("value_loss", figures.value_loss),
+            ("deviation", figures.deviation),
+            ("clipped", figures.clipped),
+            ("divergence", figures.divergence),
+        ]
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
+    }
+
+    /// The settings.
+    pub fn settings(&self) -> &PpoSettings {
+        &self.settings
+    }
+
+    /// Iterations done.
+    pub fn iteration(&self) -> u64 {
+        self.iteration
+    }
+
+    /// Iterations planned.
+    pub fn iterations(&self) -> u64 {
+        let decisions = (self.settings.lanes * self.settings.segment) as u64;
+        self.settings.decisions.div_ceil(decisions).max(1)
+    }
+
+    /// Environment steps done, in all lanes.
+    pub fn steps(&self) -> u64 {
+        self.iteration * (self.settings.lanes * self.settings.segment * self.hold) as u64
+    }
+
+    /// The rewards that occurred.
+    pub fn seen(&self) -> &SeenRewards {
+        &self.seen
+    }
+
+    /// How much of each of r₀ … r_m's range the policy has when that reward is nearly all that matters, from 0 to 1.
+    pub fn mastered(&self) -> &[f64] {
+        self.curriculum.mastered()
+    }
+
+    /// A sample of the weights it was trained on.
+    pub fn coverage(&self) -> &Coverage {
+        &self.coverage
+    }
+
+    /// The policy as it is now.
+    pub fn policy(&self) -> MlpPolicy {
+        self.networks.policy(self.hold)
+    }
+}
+
+impl Scratch {
+    fn new(task: &BatchTask<'_>, settings: &PpoSettings, ppo: &Ppo) -> Self {
+        let environment = task.environment();
+        let rows = |n: usize| Rows::zeros(n, settings.lanes);
+        let rewards = task.scales().len();
+        Self {
+            rollout: ppo.networks.rollout(settings.segment, settings.lanes),
+            states: vec![rows(environment.state_dimension()); settings.segment],
+            had: vec![rows(rewards); settings.segment],
+            observation: rows(environment.observation_space().len()),
+            actions: rows(environment.action_space().len()),
+            named: rows(environment.reward_names().len()),
+            rewards: rows(rewards),
+            means: rows(rewards),
+        }
+    }
+}

@@ -1,0 +1,285 @@
+//! The distribution of actions: a number is normal, a choice is categorical, and parts are independent.
+
+use acrl::{ActionPart, Error, Rng};
+use serde::{Deserialize, Serialize};
+
+/// How the outputs of an actor become actions.
+///
+/// A number has one output, its mean μ in units of half the part's interval around the middle, and a
+/// deviation σ that does not depend on the state; a choice among n has n outputs, its logits.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ActionHeads {
+    parts: Vec<ActionPart>,
+}
+
+impl ActionHeads {
+    /// Refuses parts that no distribution fits: a choice among fewer than two, an interval of no width.
+    pub fn new(parts: &[ActionPart]) -> Result<Self, Error> {
+        for (index, part) in parts.iter().enumerate() {
+            let fine = match part {
+                ActionPart::Choice(n) => *n >= 2,
+                ActionPart::Number(range) => range.width() > 0.0,
+            };
+            if !fine {
+                return Err(Error::Environment(format!(
+                    "part {index} of its actions is {part:?}, expected a choice among two or more, or an interval \
+                     of positive width"
+                )));
+            }
+        }
+        Ok(Self { parts: parts.to_vec() })
+    }
+
+    /// The parts of an action.
+    pub fn parts(&self) -> &[ActionPart] {
+        &self.parts
+    }
+
+    /// The number of outputs that the actor needs.
+    pub fn outputs(&self) -> usize {
+        self.parts.iter().map(|part| width(*part)).sum()
+    }
+
+    /// The number of deviations σ.
+    pub fn numbers(&self) -> usize {
+        self.parts.iter().filter(|part| matches!(part, ActionPart::Number(_))).count()
+    }
+
+    /// An action in the environment's units: u in units of half the interval, or a choice as it is.
+    #[inline]
+    pub fn to_environment(part: ActionPart, u: f64) -> f64 {
+        match part {
+            ActionPart::Number(range) if range.is_bounded() => {
+                0.5 * (range.low + range.high) + 0.5 * range.width() * u
+            }
+            _ => u,
+        }
+    }
+
+    /// The most probable action in a lane, part by part.
+    #[inline]
+    pub fn mode(&self, output: impl Fn(usize) -> f32, mut write: impl FnMut(usize, f64)) {
+        let mut row = 0;
+        for (index, &part) in self.parts.iter().enumerate() {
+            let u = match part {
+                ActionPart::Number(_) => f64::from(output(row)),
+                ActionPart::Choice(n) => {
+                    let mut best = 0;
+                    for k in 1..n {
+                        if output(row + k) > output(row + best) {
+                            best = k;
+                        }
+                    }
+                    best as f64
+                }
+            };
+            write(index, Self::to_environment(part, u));
+            row += width(part);
+        }
+    }
+
+    /// Draws an action in a lane; writes it in the actor's units and returns ln π(a).
+    #[inline]
+    pub fn sample(
+        &self,
+        output: impl Fn(usize) -> f32,
+        log_deviations: &[f32],
+        rng: &mut Rng,
+        mut write: impl FnMut(usize, f32),
+    ) -> f32 {
+        let (mut row, mut number, mut log) = (0, 0, 0.0f32);
+        for (index, &part) in self.parts.iter().enumerate() {
+            match part {
+                ActionPart::Number(_) => {
+                    let (mean, log_deviation) = (output(row), log_deviations[number]);
+                    let noise = rng.normal() as f32;
+                    write(index, mean + log_deviation.exp() * noise);
+                    log += -0.5 * noise * noise - log_deviation;
+                    number += 1;
+                }
+                ActionPart::Choice(n) => {
+                    let total = log_sum_exp(n, |k| output(row + k));
+                    let mut u = rng.uniform() as f32;
+                    let mut chosen = n - 1;
+                    for k in 0..n {
+                        u -= (output(row + k) - total).exp();
+                        if u < 0.0 {
+                            chosen = k;
+                            break;
+                        }
+                    }
+                    write(index, chosen as f32);
+                    log += output(row + chosen) - total;
+                }
+            }
+            row += width(part);
+        }
+        log
+    }
+
+    /// ln π(a) in all lanes of a chunk, where rows of `outputs` and `actions` are `stride` apart.
+    pub(crate) fn log_probabilities(
+        &self,
+        outputs: &[f32],
+        actions: &[f32],
+        stride: usize,
+        log_deviations: &[f32],
+        log: &mut [f32],
+    ) {
+        log.fill(0.0);
+        let lanes = log.len();
+        let (mut row, mut number) = (0, 0);
+        for (index, &part) in self.parts.iter().enumerate() {
+            let action = &actions[index * stride..][..lanes];
+            match part {
+                ActionPart::Number(_) => {
+                    let (log_deviation, mean) = (log_deviations[number], &outputs[row * stride..][..lanes]);
+                    let inverse = (-log_deviation).exp();
+                    for b in 0..lanes {
+                        let z = (action[b] - mean[b]) * inverse;
+                        log[b] += -0.5 * z * z - log_deviation;
+                    }
+                    number += 1;
+                }
+                ActionPart::Choice(n) => {
+                    for b in 0..lanes {
+                        let logit = |k: usize| outputs[(row + k) * stride + b];
+                        log[b] += logit(action[b] as usize) - log_sum_exp(n, logit);
+                    }
+                }
+            }
+            row += width(part);
+        }
+    }
+
+    /// Given ∂L/∂ln π(a) in each lane: writes ∂L/∂outputs in place of the outputs, and adds ∂L/∂ln σ.
+    pub(crate) fn backward(
+        &self,
+        outputs: &mut [f32],
+        actions: &[f32],
+        stride: usize,
+        log_deviations: &[f32],
+        d_log: &[f32],
+        d_log_deviations: &mut [f32],
+    ) {
+        let lanes = d_log.len();
+        let (mut row, mut number) = (0, 0);
+        for (index, &part) in self.parts.iter().enumerate() {
+            let action = &actions[index * stride..][..lanes];
+            match part {
+                ActionPart::Number(_) => {
+                    let mean = &mut outputs[row * stride..][..lanes];
+                    let inverse = (-log_deviations[number]).exp();
+                    let mut sum = 0.0;
+                    for b in 0..lanes {
+                        let z = (action[b] - mean[b]) * inverse;
+                        mean[b] = d_log[b] * z * inverse;
+                        sum += d_log[b] * (z * z - 1.0);
+                    }
+                    d_log_deviations[number] += sum;
+                    number += 1;
+                }
+                ActionPart::Choice(n) => {
+                    for b in 0..lanes {
+                        let total = log_sum_exp(n, |k| outputs[(row + k) * stride + b]);
+                        for k in 0..n {
+                            let p = (outputs[(row + k) * stride + b] - total).exp();
+                            let chosen = if action[b] as usize == k { 1.0 } else { 0.0 };
+                            outputs[(row + k) * stride + b] = d_log[b] * (chosen - p);
+                        }
+                    }
+                }
+            }
+            row += width(part);
+        }
+    }
+}
+
+/// The number of outputs of a part.
+fn width(part: ActionPart) -> usize {
+    match part {
+        ActionPart::Number(_) => 1,
+        ActionPart::Choice(n) => n,
+    }
+}
+
+/// ln Σ_k exp(x_k), without overflow.
+#[inline]
+fn log_sum_exp(n: usize, x: impl Fn(usize) -> f32) -> f32 {
+    let most = (0..n).map(&x).fold(f32::NEG_INFINITY, f32::max);
+    most + (0..n).map(|k| (x(k) - most).exp()).sum::<f32>().ln()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use acrl::Interval;
+
+    fn heads() -> ActionHeads {
+        let number = ActionPart::Number(Interval::new(-1.0, 3.0));
+        ActionHeads::new(&[number, ActionPart::Choice(3), number]).unwrap()
+    }
+
+    #[test]
+    fn the_gradient_is_that_of_the_log_probability() {
+        let heads = heads();
+        let outputs = [0.3f32, -0.2, 0.9, 0.1, -0.7];
+        let actions = [0.8f32, 2.0, -0.5];
+        let deviations = [-0.4f32, 0.2];
+        let log = |outputs: &[f32], deviations: &[f32]| {
+            let mut log = [0.0];
+            heads.log_probabilities(outputs, &actions, 1, deviations, &mut log);
+            log[0]
+        };
+        let mut d_outputs = outputs;
+        let mut d_deviations = [0.0; 2];
+        heads.backward(&mut d_outputs, &actions, 1, &deviations, &[1.0], &mut d_deviations);
+        let step = 1e-2;
+        for i in 0..outputs.len() {
+            let moved = |by: f32| {
+                let mut outputs = outputs;
+                outputs[i] += by;
+                log(&outputs, &deviations)
+            };
+            assert!((d_outputs[i] - (moved(step) - moved(-step)) / (2.0 * step)).abs() < 1e-3, "output {i}");
+        }
+        for i in 0..2 {
+            let moved = |by: f32| {
+                let mut deviations = deviations;
+                deviations[i] += by;
+                log(&outputs, &deviations)
+            };
+            assert!((d_deviations[i] - (moved(step) - moved(-step)) / (2.0 * step)).abs() < 1e-3);
+        }
+    }
+
+    #[test]
+    fn what_is_drawn_has_the_probability_that_is_told() {
+        let heads = heads();
+        let outputs = [0.3f32, -0.2, 0.9, 0.1, -0.7];
+        let deviations = [-0.4f32, 0.2];
+        let mut rng = Rng::new(3);
+        let mut counts = [0.0; 3];
+        for _ in 0..20_000 {
+            let mut actions = [0.0; 3];
+            let told = heads.sample(|k| outputs[k], &deviations, &mut rng, |k, u| actions[k] = u);
+            let mut log = [0.0];
+            heads.log_probabilities(&outputs, &actions, 1, &deviations, &mut log);
+            assert!((told - log[0]).abs() < 1e-4);
+            counts[actions[1] as usize] += 1.0 / 20_000.0;
+        }
+        let total = log_sum_exp(3, |k| outputs[1 + k]);
+        for k in 0..3 {
+            assert!((counts[k] - (outputs[1 + k] - total).exp()).abs() < 0.015);
+        }
+    }
+
+    #[test]
+    fn the_mode_is_in_the_units_of_the_environment() {
+        let mut action = [0.0; 3];
+        heads().mode(|k| [0.5, 0.0, 2.0, 1.0, -1.0][k], |k, u| action[k] = u);
+        assert_eq!(action, [2.0, 1.0, -1.0]);
+        assert!(ActionHeads::new(&[ActionPart::Choice(1)]).is_err());
+        assert!(ActionHeads::new(&[ActionPart::Number(Interval::new(1.0, 1.0))]).is_err());
+    }
+}

@@ -1,0 +1,189 @@
+//! π(s, w) as a network that can be executed and stored.
+
+use acrl::{BatchPolicy, BatchTask, Error, Interval, Rng, Rows};
+use acrl_nn::{Batch, Mlp, Workspace};
+use serde::{Deserialize, Serialize};
+
+use super::ActionHeads;
+
+/// What networks see: observations scaled to [−1, 1], and weights in units of the rewards' ranges that add up to 1.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Inputs {
+    observation: Vec<Interval>,
+    /// R₀ … R_m.
+    scales: Vec<f64>,
+    objective: bool,
+}
+
+impl Inputs {
+    /// Refuses an observation without a finite range.
+    pub fn new(task: &BatchTask<'_>) -> Result<Self, Error> {
+        let observation = task.environment().observation_space().to_vec();
+        let inputs = Self { observation, scales: task.scales().to_vec(), objective: task.has_objective() };
+        inputs.check()?;
+        Ok(inputs)
+    }
+
+    /// `Ok` if every range is a finite interval of positive width, and there is something to weigh.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        for (row, range) in self.observation.iter().enumerate() {
+            if !(range.is_bounded() && range.width() > 0.0) {
+                return Err(Error::Environment(format!(
+                    "row {row} of its observations ranges over {range:?}, expected a finite interval of positive width"
+                )));
+            }
+        }
+        if self.scales.len() <= usize::from(!self.objective) {
+            return Err(Error::Environment("it has neither an objective nor a requirement".to_owned()));
+        }
+        match self.scales.iter().find(|scale| !(scale.is_finite() && **scale > 0.0)) {
+            Some(&value) => Err(Error::NotPositive { what: "the range of a reward".to_owned(), value }),
+            None => Ok(()),
+        }
+    }
+
+    /// The number of inputs: the observation, and a weight for each reward (r₀ only if there is an objective).
+    pub fn len(&self) -> usize {
+        self.observation.len() + self.weights()
+    }
+
+    /// Whether there is nothing to see.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The number of weights among the inputs.
+    pub fn weights(&self) -> usize {
+        self.scales.len() - usize::from(!self.objective)
+    }
+
+    /// R₀ … R_m.
+    pub fn scales(&self) -> &[f64] {
+        &self.scales
+    }
+
+    /// Whether the task had an objective.
+    pub fn objective(&self) -> bool {
+        self.objective
+    }
+
+    /// The intervals of the observation.
+    pub fn observation(&self) -> &[Interval] {
+        &self.observation
+    }
+
+    /// Writes an observation's rows, scaled.
+    #[inline]
+    pub(crate) fn scale_row(&self, row: usize, observation: &[f64], out: &mut [f32]) {
+        let range = self.observation[row];
+        let (middle, scale) = (0.5 * (range.low + range.high), 2.0 / range.width());
+        for (out, x) in out.iter_mut().zip(observation) {
+            *out = ((x - middle) * scale) as f32;
+        }
+    }
+
+    /// Writes the rows of weights: w_i R_i / Σ w_j R_j, uniform where all of them are 0.
+    fn normalise(&self, weights: &Rows, out: &mut Batch, totals: &mut Vec<f64>) {
+        let first = usize::from(!self.objective);
+        totals.clear();
+        totals.resize(weights.lanes(), 0.0);
+        for i in first..self.scales.len() {
+            for (total, w) in totals.iter_mut().zip(weights.row(i)) {
+                *total += w * self.scales[i];
+            }
+        }
+        let uniform = 1.0 / self.weights() as f32;
+        for i in first..self.scales.len() {
+            let row = out.row_mut(self.observation.len() + i - first);
+            for ((out, w), total) in row.iter_mut().zip(weights.row(i)).zip(totals.iter()) {
+                let share = (w * self.scales[i] / total) as f32;
+                *out = if share.is_finite() { share } else { uniform };
+            }
+        }
+    }
+}
+
+/// A trained policy: the mean of its distribution is what it does.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MlpPolicy {
+    inputs: Inputs,
+    heads: ActionHeads,
+    actor: Mlp,
+    log_deviations: Vec<f32>,
+    hold: usize,
+    #[serde(skip)]
+    scratch: Option<Scratch>,
+}
+
+#[derive(Debug, Clone)]
+struct Scratch {
+    input: Batch,
+    work: Workspace,
+    totals: Vec<f64>,
+}
+
+impl MlpPolicy {
+    pub(crate) fn new(
+        inputs: Inputs,
+        heads: ActionHeads,
+        actor: Mlp,
+        log_deviations: Vec<f32>,
+        hold: usize,
+    ) -> Self {
+        Self { inputs, heads, actor, log_deviations, hold, scratch: None }
+    }
+
+    /// What its network sees.
+    pub fn inputs(&self) -> &Inputs {
+        &self.inputs
+    }
+
+    /// How its outputs become actions.
+    pub fn heads(&self) -> &ActionHeads {
+        &self.heads
+    }
+
+    /// ln σ of each number.
+    pub fn log_deviations(&self) -> &[f32] {
+        &self.log_deviations
+    }
+
+    /// The network.
+    pub fn actor(&self) -> &Mlp {
+        &self.actor
+    }
+}
+
+impl BatchPolicy for MlpPolicy {
+    fn act(
+        &mut self,
+        observation: &Rows,
+        weights: &Rows,
+        actions: &mut Rows,
+        _: &mut [Rng],
+    ) -> Result<(), Error> {
+        let lanes = observation.lanes();
+        if self.scratch.as_ref().is_none_or(|scratch| scratch.input.capacity() < lanes) {
+            let input = Batch::new(self.inputs.len(), lanes);
+            let work = Workspace::for_inference(&self.actor, lanes);
+            self.scratch = Some(Scratch { input, work, totals: Vec::new() });
+        }
+        let Some(scratch) = &mut self.scratch else { return Ok(()) };
+        scratch.input.set_lanes(lanes);
+        for row in 0..observation.len() {
+            self.inputs.scale_row(row, observation.row(row), scratch.input.row_mut(row));
+        }
+        self.inputs.normalise(weights, &mut scratch.input, &mut scratch.totals);
+        let output = self.actor.infer(&scratch.input, &mut scratch.work);
+        for lane in 0..lanes {
+            self.heads.mode(|row| output.row(row)[lane], |part, a| actions.set(part, lane, a));
+        }
+        Ok(())
+    }
+
+    fn hold(&self) -> usize {
+        self.hold
+    }
+}

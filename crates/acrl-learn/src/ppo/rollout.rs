@@ -1,0 +1,101 @@
+//! What was experienced in one iteration, and the advantages that follow from it.
+
+/// T decisions in each of N lanes, as rows of T·N numbers: decision t of lane n is number t·N + n.
+#[derive(Debug, Clone)]
+pub(crate) struct Rollout {
+    pub(crate) decisions: usize,
+    pub(crate) lanes: usize,
+    /// What the networks saw; one more block of N for the state after the last decision.
+    pub(crate) inputs: Vec<f32>,
+    /// What was done, in the actor's units.
+    pub(crate) actions: Vec<f32>,
+    /// ln π(a) when it was done.
+    pub(crate) log_probabilities: Vec<f32>,
+    /// The rewards after it, a row per head of the critic.
+    pub(crate) rewards: Vec<f32>,
+    /// 1, or 0 where something ended after the decision so that what comes next is none of its concern.
+    pub(crate) continues: Vec<f32>,
+    /// By lane: the weight of each head, constant in a rollout.
+    pub(crate) weights: Vec<f32>,
+    /// The critic's values, a row per head; one more block of N at the end.
+    pub(crate) values: Vec<f32>,
+    /// Σ_i w_i A_i.
+    pub(crate) advantages: Vec<f32>,
+    /// What the critic should have said, a row per head.
+    pub(crate) returns: Vec<f32>,
+}
+
+impl Rollout {
+    pub(crate) fn new(decisions: usize, lanes: usize, inputs: usize, actions: usize, heads: usize) -> Self {
+        let (block, longer) = (decisions * lanes, (decisions + 1) * lanes);
+        Self {
+            decisions,
+            lanes,
+            inputs: vec![0.0; inputs * longer],
+            actions: vec![0.0; actions * block],
+            log_probabilities: vec![0.0; block],
+            rewards: vec![0.0; heads * block],
+            continues: vec![1.0; block],
+            weights: vec![0.0; heads * lanes],
+            values: vec![0.0; heads * longer],
+            advantages: vec![0.0; block],
+            returns: vec![0.0; heads * block],
+        }
+    }
+
+    /// The number of decisions in all lanes.
+    pub(crate) fn len(&self) -> usize {
+        self.decisions * self.lanes
+    }
+
+    /// The length of a row of `inputs` and `values`.
+    pub(crate) fn longer(&self) -> usize {
+        (self.decisions + 1) * self.lanes
+    }
+
+    /// Generalised advantages: δ_t = r_t − g + γ v_{t+1} − v_t, A_t = δ_t + γ κ A_{t+1} for every head, where
+    /// g is 0 for discounted targets and the average reward for differential ones (with γ = 1), and γ is 0
+    /// where something ends.
+    pub(crate) fn advantages(&mut self, discount: f32, trace: f32, averages: Option<&[f32]>) {
+        let (n, block, longer) = (self.lanes, self.len(), self.longer());
+        self.advantages.fill(0.0);
+        let mut running = vec![0.0f32; n];
+        for head in 0..self.weights.len() / n {
+            let values = &self.values[head * longer..(head + 1) * longer];
+            let rewards = &self.rewards[head * block..(head + 1) * block];
+            let returns = &mut self.returns[head * block..(head + 1) * block];
+            let weights = &self.weights[head * n..(head + 1) * n];
+            running.fill(0.0);
+            for t in (0..self.decisions).rev() {
+                let (now, next) = (&values[t * n..(t + 1) * n], &values[(t + 1) * n..(t + 2) * n]);
+                for lane in 0..n {
+                    let average = averages.map_or(0.0, |g| g[head * n + lane]);
+                    let discount = discount * self.continues[t * n + lane];
+                    let delta = rewards[t * n + lane] - average + discount * next[lane] - now[lane];
+                    running[lane] = delta + discount * trace * running[lane];
+                    returns[t * n + lane] = running[lane] + now[lane];
+                    self.advantages[t * n + lane] += weights[lane] * running[lane];
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn advantages_are_those_of_the_recursion() {
+        let mut rollout = Rollout::new(2, 1, 1, 1, 2);
+        rollout.rewards.copy_from_slice(&[1.0, 2.0, 0.0, 4.0]);
+        rollout.values.copy_from_slice(&[0.5, 1.0, 2.0, 0.0, 1.0, 3.0]);
+        rollout.weights.copy_from_slice(&[0.25, 0.75]);
+        rollout.advantages(0.5, 0.5, None);
+        // Head 0: δ = (1 + .5 − .5, 2 + 1 − 1) = (1, 2), A = (1 + .25·2, 2); head 1: δ = (.5, 4.5), A = (1.625, 4.5).
+        assert_eq!(rollout.advantages, [0.25 * 1.5 + 0.75 * 1.625, 0.25 * 2.0 + 0.75 * 4.5]);
+        assert_eq!(rollout.returns, [2.0, 3.0, 1.625, 5.5]);
+        rollout.advantages(1.0, 0.0, Some(&[1.5, 0.0]));
+        assert_eq!(rollout.advantages[0], 0.25 * (1.0 - 1.5 + 1.0 - 0.5) + 0.75 * 1.0);
+    }
+}

@@ -1,0 +1,173 @@
+//! What the learners of kernels have in common: the state of a training, and rollouts at weights that are held.
+
+use acrl::{BatchTask, Rng, Rows};
+use serde::{Deserialize, Serialize};
+
+use super::{Field, Prices, RbfPolicy, RbfSettings, Tensor, lay_out, units};
+use crate::error::length;
+use crate::sampler::normalise;
+use crate::{Coverage, LearnError, Sampler};
+
+/// A training in progress, without its settings.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Progress {
+    /// μ, and what else is learnt with the same kernels, as further outputs.
+    pub(crate) tensor: Tensor,
+    pub(crate) prices: Prices,
+    units: Vec<(f64, f64)>,
+    pub(crate) rng: Rng,
+    pub(crate) coverage: Coverage,
+    pub(crate) rollouts: u64,
+    pub(crate) steps: u64,
+}
+
+impl Progress {
+    /// θ = 0, with `extra` outputs beside the coordinates of an action.
+    pub(crate) fn new(
+        task: &BatchTask<'_>,
+        kernels: &RbfSettings,
+        extra: usize,
+        seed: u64,
+    ) -> Result<Self, LearnError> {
+        let (tensor, prices) = lay_out(task, kernels, extra)?;
+        let units = units(task.environment().action_space())?;
+        let (rng, coverage) = (Rng::new(seed), Coverage::new());
+        Ok(Self { tensor, prices, units, rng, coverage, rollouts: 0, steps: 0 })
+    }
+
+    /// Refuses a stored state whose parts do not fit together.
+    pub(crate) fn check(&self, extra: usize, sigma: f64) -> Result<(), LearnError> {
+        length("outputs of a tensor of kernels", self.units.len() + extra, self.tensor.outputs())?;
+        RbfPolicy::new(self.tensor.first(self.units.len()), self.prices.clone(), self.units.clone(), sigma)
+            .map(|_| ())
+    }
+
+    /// The policy as it is now.
+    pub(crate) fn policy(&self, sigma: f64) -> RbfPolicy {
+        let tensor = self.tensor.first(self.units.len());
+        RbfPolicy::assemble(tensor, self.prices.clone(), self.units.clone(), sigma)
+    }
+
+    /// The number of coordinates of an action.
+    pub(crate) fn actions(&self) -> usize {
+        self.units.len()
+    }
+
+    /// The first weight that is no number, as an error.
+    pub(crate) fn check_weights(&self, iteration: u64) -> Result<(), LearnError> {
+        let diverged =
+            |bad: f32| LearnError::Diverged { iteration, quantity: "a weight", value: f64::from(bad) };
+        self.tensor.not_finite().map_or(Ok(()), |bad| Err(diverged(bad)))
+    }
+}
+
+/// One rollout, and room for it.
+#[derive(Debug, Clone)]
+pub(crate) struct Rollout {
+    pub(crate) field: Field,
+    /// w₀ … w_m as they were drawn.
+    pub(crate) weights: Vec<f64>,
+    /// Where that is among the kernels over the multipliers.
+    pub(crate) coordinates: Vec<f64>,
+    pub(crate) steps: Vec<Step>,
+    spent: Vec<f64>,
+    state: Rows,
+    observation: Rows,
+    actions: Rows,
+    named: Rows,
+    rewards: Rows,
+}
+
+/// One step of a rollout.
+#[derive(Debug, Clone)]
+pub(crate) struct Step {
+    /// κ_n(s_t).
+    pub(crate) kernels: Vec<(u32, f32)>,
+    /// (a_t − μ(s_t))/σ by coordinate.
+    pub(crate) noise: Vec<f64>,
+    /// The last output at s_t.
+    pub(crate) value: f64,
+    /// w·r(s_t, a_t).
+    pub(crate) reward: f64,
+}
+
+impl Rollout {
+    /// Room for so many steps. Refuses a task of another shape than that of the training.
+    pub(crate) fn new(
+        task: &BatchTask<'_>,
+        kernels: &RbfSettings,
+        progress: &Progress,
+        steps: usize,
+    ) -> Result<Self, LearnError> {
+        let (tensor, environment) = (&progress.tensor, task.environment());
+        let actions = progress.actions();
+        length("coordinates of an action", actions, environment.action_space().len())?;
+        let (other, prices) = lay_out(task, kernels, tensor.outputs() - actions)?;
+        tensor.same_shape(&other)?;
+        let step = Step { kernels: Vec::new(), noise: vec![0.0; actions], value: 0.0, reward: 0.0 };
+        Ok(Self {
+            field: Field::new(tensor),
+            weights: vec![0.0; prices.scales.len()],
+            coordinates: vec![0.0; tensor.multipliers().len()],
+            steps: vec![step; steps],
+            spent: vec![0.0; prices.scales.len()],
+            state: Rows::zeros(environment.state_dimension(), 1),
+            observation: Rows::zeros(environment.observation_space().len(), 1),
+            actions: Rows::zeros(actions, 1),
+            named: Rows::zeros(environment.reward_names().len(), 1),
+            rewards: Rows::zeros(prices.scales.len(), 1),
+        })
+    }
+
+    /// Draws (s, w), and takes all steps with w held.
+    pub(crate) fn run(
+        &mut self,
+        task: &BatchTask<'_>,
+        progress: &mut Progress,
+        sampler: Sampler,
+        sigma: f64,
+    ) -> Result<(), LearnError> {
+        let Self { field, weights, spent, state, observation, actions, named, rewards, .. } = self;
+        let Progress { tensor, prices, units, rng, coverage, .. } = progress;
+        let environment = task.environment();
+        sampler.draw(prices.objective, weights, rng);
+        spent.copy_from_slice(weights);
+        prices.coordinates(spent, &mut self.coordinates);
+        spent.copy_from_slice(weights);
+        normalise(spent);
+        coverage.visit(spent.iter().copied(), rng);
+        field.hold(tensor, &self.coordinates);
+        environment.reset(state, 0, rng)?;
+        let mut outputs = [0.0; Tensor::OUTPUTS];
+        let outputs = &mut outputs[..tensor.outputs()];
+        for step in &mut self.steps {
+            environment.observe(state, observation);
+            field.kernels.set_state(tensor.state(), observation.as_slice().iter().copied());
+            field.value(tensor, outputs);
+            step.kernels.clone_from(&field.kernels.state);
+            step.value = outputs[outputs.len() - 1];
+            for (i, (middle, unit)) in units.iter().enumerate() {
+                step.noise[i] = rng.normal();
+                actions.set(i, 0, middle + unit * (outputs[i] + sigma * step.noise[i]));
+            }
+            environment.step(state, actions, named, std::slice::from_mut(rng))?;
+            task.score(named, rewards)?;
+            let priced = weights.iter().zip(rewards.as_slice()).zip(&prices.scales);
+            step.reward = priced.map(|((w, r), scale)| w * r / scale).sum();
+        }
+        progress.steps += self.steps.len() as u64;
+        progress.rollouts += 1;
+        Ok(())
+    }
+
+    /// θ ← θ + the gradient that has been added up; refuses one that is no number.
+    pub(crate) fn ascend(&mut self, tensor: &mut Tensor, iteration: u64) -> Result<(), LearnError> {
+        if !self.field.is_finite(tensor.outputs()) {
+            let (quantity, value) = ("the gradient", f64::NAN);
+            return Err(LearnError::Diverged { iteration, quantity, value });
+        }
+        self.field.ascend(tensor);
+        Ok(())
+    }
+}

@@ -1,0 +1,94 @@
+//! The rewards that can be had at all: which vectors (r₁ … r_m) occurred in training.
+
+use acrl::{Rng, Rows};
+use serde::{Deserialize, Serialize};
+
+/// Reward vectors that were seen, or, if they are too many to keep, those that are furthest in many directions.
+///
+/// No policy's averages lie outside their convex hull. So requirements that no mixture of them meets are
+/// infeasible, provided that training has been everywhere.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SeenRewards {
+    vectors: Vec<Vec<f64>>,
+    /// Whether only the furthest are kept, one for each direction.
+    furthest: bool,
+}
+
+/// The most vectors that are all kept.
+const ALL: usize = 64;
+/// Directions drawn beside the axes.
+const DRAWN: usize = 128;
+
+impl SeenRewards {
+    /// The vectors, for a diagnosis.
+    pub fn vectors(&self) -> &[Vec<f64>] {
+        &self.vectors
+    }
+
+    /// Takes note of the rewards r₀ … r_m in each lane.
+    pub(crate) fn visit(&mut self, rewards: &Rows) {
+        for lane in 0..rewards.lanes() {
+            let known = |v: &Vec<f64>| v.iter().enumerate().all(|(i, r)| *r == rewards.at(i + 1, lane));
+            if self.furthest {
+                self.stretch(&rewards.lane(lane).skip(1).collect::<Vec<_>>());
+            } else if !self.vectors.iter().any(known) {
+                self.vectors.push(rewards.lane(lane).skip(1).collect());
+                if self.vectors.len() > ALL {
+                    self.give_up_all();
+                }
+            }
+        }
+    }
+
+    /// Keeps from now on only the furthest vector in each direction.
+    fn give_up_all(&mut self) {
+        let vectors = std::mem::take(&mut self.vectors);
+        self.furthest = true;
+        let m = vectors.first().map_or(0, Vec::len);
+        self.vectors = vec![vectors[0].clone(); m + DRAWN];
+        vectors.iter().for_each(|v| self.stretch(v));
+    }
+
+    fn stretch(&mut self, v: &[f64]) {
+        let m = v.len();
+        let mut rng = Rng::new(0);
+        for (k, kept) in self.vectors.iter_mut().enumerate() {
+            let mut ahead = 0.0;
+            for i in 0..m {
+                let direction = if k < m { f64::from(k == i) } else { rng.uniform() };
+                ahead += direction * (v[i] - kept[i]);
+            }
+            if ahead > 0.0 {
+                kept.copy_from_slice(v);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use acrl::mixture::game_value;
+
+    #[test]
+    fn few_vectors_are_kept_and_many_are_summed_up() {
+        let mut seen = SeenRewards::default();
+        let mut rewards = Rows::zeros(3, 2);
+        rewards.set_lane(0, &[9.0, 1.0, 0.0]);
+        rewards.set_lane(1, &[9.0, 0.0, 1.0]);
+        seen.visit(&rewards);
+        seen.visit(&rewards);
+        assert_eq!(seen.vectors(), [[1.0, 0.0], [0.0, 1.0]]);
+        // A quarter of a disc: the best for both at once is 1/√2 each.
+        let mut rng = Rng::new(1);
+        for _ in 0..2_000 {
+            let angle = 1.57 * rng.uniform();
+            rewards.set_lane(0, &[9.0, angle.cos(), angle.sin()]);
+            seen.visit(&rewards);
+        }
+        assert!(seen.vectors().len() < 200);
+        let game = game_value(seen.vectors(), &[0.0, 0.0], &[1.0, 1.0]).unwrap();
+        assert!((game.value - 0.5f64.sqrt()).abs() < 1e-3, "{}", game.value);
+    }
+}

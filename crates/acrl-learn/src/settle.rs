@@ -1,0 +1,144 @@
+//! What a policy settles at when its weights are held: the library that goes with it.
+
+use acrl::{BatchPolicy, BatchTask, Error, Library, Rng, Rows, Settled};
+
+use crate::sampler::simplex;
+
+/// Steps before anything is measured, and steps that are.
+const SETTLING: usize = 2_000;
+const MEASURED: usize = 2_000;
+/// Weightings drawn from the simplex, beside its corners and the middles of its edges.
+const DRAWN: usize = 40;
+/// The objective's share in weightings of one requirement and the objective, beside the middle.
+const BESIDE: [f64; 3] = [0.05, 0.15, 0.3];
+/// Starts drawn by the environment, beside those where another behaviour has settled.
+const FRESH: usize = 2;
+/// How far the averages from different starts may be apart, as a share of a reward's range.
+const AGREEMENT: f64 = 0.1;
+
+/// Holds the policy at the corners of the simplex of weights, at the middles of its edges and at points drawn from
+/// it, and measures what it settles at.
+///
+/// An execution changes from one behaviour to another, so each weighting starts where every corner's behaviour has
+/// settled, and from fresh states. Weightings at which the policy stays where it was, so that the starts
+/// disagree, are left out: what they settle at is no property of the weights. Corners are kept in any case.
+///
+/// Weights are in units of the rewards' ranges, so that a middle is between two behaviours.
+pub fn settle(task: &BatchTask<'_>, policy: &mut dyn BatchPolicy, seed: u64) -> Result<Library, Error> {
+    let mut rng = Rng::stream(seed, u64::MAX - 1);
+    let first = usize::from(!task.has_objective());
+    let n = task.scales().len() - first;
+    let mut points: Vec<Vec<f64>> = (0..n).map(|i| (0..n).map(|k| f64::from(k == i)).collect()).collect();
+    for i in 0..n {
+        let middle = |j: usize| (0..n).map(|k| if k == i || k == j { 0.5 } else { 0.0 }).collect();
+        points.extend((0..i).map(middle));
+    }
+    if task.has_objective() {
+        // Each requirement nearly alone, and with more and more regard for the objective.
+        for i in 1..n {
+            let weight = |k: usize, share: f64| match k {
+                0 => share,
+                k => f64::from(k == i) * (1.0 - share),
+            };
+            let beside = |share: f64| (0..n).map(|k| weight(k, share)).collect::<Vec<_>>();
+            points.extend(BESIDE.map(beside));
+        }
+    }
+    for _ in 0..DRAWN {
+        let mut drawn = vec![0.0; n];
+        simplex(&mut drawn, &mut rng);
+        points.push(drawn);
+    }
+    let unscaled = |w: &Vec<f64>| {
+        let scaled = w.iter().zip(&task.scales()[first..]).map(|(w, scale)| w / scale);
+        std::iter::repeat_n(0.0, first).chain(scaled).collect()
+    };
+    let weightings: Vec<Vec<f64>> = points.iter().map(unscaled).collect();
+    let corners = Held::fresh(task, &weightings[..n], 1, &mut rng)?.run(task, policy, SETTLING)?;
+    let starts = n + FRESH;
+    let mut held = Held::fresh(task, &weightings, starts, &mut rng)?;
+    for lane in 0..held.state.lanes() {
+        if lane % starts < n {
+            let settled: Vec<f64> = corners.state.lane(lane % starts).collect();
+            held.state.set_lane(lane, &settled);
+        }
+    }
+    let mut held = held.run(task, policy, SETTLING)?;
+    held.sums.as_mut_slice().fill(0.0);
+    let held = held.run(task, policy, MEASURED)?;
+    let average = |i: usize, lane: usize| held.sums.at(i, lane) / MEASURED as f64;
+    let mut library = Library::default();
+    for (j, weights) in weightings.into_iter().enumerate() {
+        let (mut values, mut apart) = (Vec::new(), false);
+        for (i, scale) in task.scales().iter().enumerate() {
+            let of_starts = || (j * starts..(j + 1) * starts).map(|lane| average(i, lane));
+            let (low, high) =
+                (of_starts().fold(f64::INFINITY, f64::min), of_starts().fold(f64::MIN, f64::max));
+            apart |= high - low > AGREEMENT * scale;
+            values.push(of_starts().sum::<f64>() / starts as f64);
+        }
+        if !apart || j < n {
+            library.entries.push(Settled { weights, values });
+        }
+    }
+    Ok(library)
+}
+
+/// Lanes whose weights are held.
+struct Held {
+    state: Rows,
+    weights: Rows,
+    /// Σ r₀ … Σ r_m.
+    sums: Rows,
+    rngs: Vec<Rng>,
+}
+
+impl Held {
+    /// So many lanes for each weighting, in states drawn by the environment.
+    fn fresh(
+        task: &BatchTask<'_>,
+        weightings: &[Vec<f64>],
+        starts: usize,
+        rng: &mut Rng,
+    ) -> Result<Self, Error> {
+        let lanes = weightings.len() * starts;
+        let mut held = Self {
+            state: Rows::zeros(task.environment().state_dimension(), lanes),
+            weights: Rows::zeros(task.scales().len(), lanes),
+            sums: Rows::zeros(task.scales().len(), lanes),
+            rngs: (0..lanes).map(|_| Rng::new(rng.bits())).collect(),
+        };
+        for (lane, rng) in held.rngs.iter_mut().enumerate() {
+            task.environment().reset(&mut held.state, lane, rng)?;
+            held.weights.set_lane(lane, &weightings[lane / starts]);
+        }
+        Ok(held)
+    }
+
+    /// So many steps more.
+    fn run(
+        mut self,
+        task: &BatchTask<'_>,
+        policy: &mut dyn BatchPolicy,
+        steps: usize,
+    ) -> Result<Self, Error> {
+        let (environment, lanes) = (task.environment(), self.state.lanes());
+        let rows = |n: usize| Rows::zeros(n, lanes);
+        let mut observation = rows(environment.observation_space().len());
+        let mut actions = rows(environment.action_space().len());
+        let (mut named, mut rewards) = (rows(environment.reward_names().len()), rows(task.scales().len()));
+        let hold = policy.hold().max(1);
+        for step in 0..steps {
+            if step % hold == 0 {
+                environment.observe(&self.state, &mut observation);
+                policy.act(&observation, &self.weights, &mut actions, &mut self.rngs)?;
+            }
+            environment.step(&mut self.state, &actions, &mut named, &mut self.rngs)?;
+            task.score(&named, &mut rewards)?;
+            for (sum, r) in self.sums.as_mut_slice().iter_mut().zip(rewards.as_slice()) {
+                *sum += r;
+            }
+        }
+        Ok(self)
+    }
+}

@@ -1,0 +1,220 @@
+//! A training of whichever learner, and the policy that comes out of it.
+
+use acrl::{BatchPolicy, BatchTask, Error, Named, Rng, Rows};
+use acrl_files::{Container, Tensor};
+use serde::{Deserialize, Serialize};
+
+use crate::policy_file::{PolicyFileError, network_from, network_tensors};
+use crate::ppo::{ActionHeads, Inputs, MlpPolicy, Ppo};
+use crate::rbf::{RbfPolicy, RbfShape};
+use crate::{ActorCritic, Coverage, LearnError, PolicyGradient, SeenRewards};
+
+/// A training that can be stopped between two iterations, stored, and continued to the bit.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Training {
+    /// Proximal policy optimisation.
+    Ppo(Box<Ppo>),
+    /// The paper's policy gradient.
+    PolicyGradient(Box<PolicyGradient>),
+    /// Policy gradient with a critic.
+    ActorCritic(Box<ActorCritic>),
+}
+
+/// The same call on whichever learner it is.
+macro_rules! each {
+    ($training:expr, $learner:ident => $call:expr) => {
+        match $training {
+            Training::Ppo($learner) => $call,
+            Training::PolicyGradient($learner) => $call,
+            Training::ActorCritic($learner) => $call,
+        }
+    };
+}
+
+impl Training {
+    /// The learner's name.
+    pub fn learner(&self) -> &'static str {
+        match self {
+            Self::Ppo(_) => "ppo",
+            Self::PolicyGradient(_) => "policy_gradient",
+            Self::ActorCritic(_) => "actor_critic",
+        }
+    }
+
+    /// One iteration; what it says about itself.
+    pub fn iterate(&mut self, task: &BatchTask<'_>) -> Result<Named<f64>, LearnError> {
+        each!(self, learner => learner.iterate(task))
+    }
+
+    /// Whether another training has the same learner and settings.
+    pub fn same_settings(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Ppo(a), Self::Ppo(b)) => a.settings() == b.settings(),
+            (Self::PolicyGradient(a), Self::PolicyGradient(b)) => a.settings() == b.settings(),
+            (Self::ActorCritic(a), Self::ActorCritic(b)) => a.settings() == b.settings(),
+            _ => false,
+        }
+    }
+
+    /// Iterations done.
+    pub fn iteration(&self) -> u64 {
+        each!(self, learner => learner.iteration())
+    }
+
+    /// Iterations planned.
+    pub fn iterations(&self) -> u64 {
+        each!(self, learner => learner.iterations())
+    }
+
+    /// Environment steps done.
+    pub fn steps(&self) -> u64 {
+        each!(self, learner => learner.steps())
+    }
+
+    /// The policy as it is now.
+    pub fn policy(&self) -> TrainedPolicy {
+        match self {
+            Self::Ppo(learner) => TrainedPolicy::Mlp(Box::new(learner.policy())),
+            Self::PolicyGradient(learner) => TrainedPolicy::Rbf(Box::new(learner.policy())),
+            Self::ActorCritic(learner) => TrainedPolicy::Rbf(Box::new(learner.policy())),
+        }
+    }
+
+    /// The rewards that occurred so far; none if the learner does not look.
+    pub fn seen(&self) -> SeenRewards {
+        match self {
+            Self::Ppo(learner) => learner.seen().clone(),
+            Self::PolicyGradient(_) | Self::ActorCritic(_) => SeenRewards::default(),
+        }
+    }
+
+    /// The weights it was trained on so far.
+    pub fn coverage(&self) -> &Coverage {
+        each!(self, learner => learner.coverage())
+    }
+}
+
+/// π(s, λ), whatever it is made of.
+#[derive(Debug, Clone)]
+pub enum TrainedPolicy {
+    /// A network.
+    Mlp(Box<MlpPolicy>),
+    /// Kernels.
+    Rbf(Box<RbfPolicy>),
+}
+
+impl BatchPolicy for TrainedPolicy {
+    fn act(
+        &mut self,
+        observation: &Rows,
+        weights: &Rows,
+        actions: &mut Rows,
+        rngs: &mut [Rng],
+    ) -> Result<(), Error> {
+        match self {
+            Self::Mlp(policy) => policy.act(observation, weights, actions, rngs),
+            Self::Rbf(policy) => policy.act(observation, weights, actions, rngs),
+        }
+    }
+
+    fn hold(&self) -> usize {
+        match self {
+            Self::Mlp(policy) => policy.hold(),
+            Self::Rbf(policy) => policy.hold(),
+        }
+    }
+}
+
+/// What a policy is beside its weights.
+#[derive(Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+enum Meta {
+    /// A network.
+    Mlp { inputs: Inputs, heads: ActionHeads, hold: usize, shape: Vec<usize> },
+    /// Kernels.
+    Rbf { shape: RbfShape, weights: usize },
+}
+
+impl TrainedPolicy {
+    /// What it is, and its weights as tensors.
+    pub(crate) fn to_parts(&self) -> Result<(serde_json::Value, Vec<(String, Tensor)>), PolicyFileError> {
+        let (meta, tensors) = match self {
+            Self::Mlp(policy) => {
+                let mut tensors = network_tensors("actor", policy.actor());
+                let deviations = policy.log_deviations().to_vec();
+                tensors.push(("log_deviations".to_owned(), Tensor::f32([deviations.len()], deviations)));
+                let meta = Meta::Mlp {
+                    inputs: policy.inputs().clone(),
+                    heads: policy.heads().clone(),
+                    hold: policy.hold(),
+                    shape: policy.actor().shape().to_vec(),
+                };
+                (meta, tensors)
+            }
+            Self::Rbf(policy) => {
+                let theta = policy.theta();
+                let meta = Meta::Rbf { shape: policy.shape(), weights: theta.len() };
+                (meta, vec![("theta".to_owned(), Tensor::f32([theta.len()], theta))])
+            }
+        };
+        Ok((serde_json::to_value(meta)?, tensors))
+    }
+
+    pub(crate) fn from_parts(
+        meta: serde_json::Value,
+        container: &mut Container,
+    ) -> Result<Self, PolicyFileError> {
+        let wrong = PolicyFileError::Inconsistent;
+        match serde_json::from_value(meta)? {
+            Meta::Mlp { inputs, heads, hold, shape } => {
+                let (first, last) = (inputs.len(), heads.outputs());
+                if shape.len() < 2 || shape[0] != first || shape.last() != Some(&last) {
+                    return Err(wrong(format!(
+                        "the network's widths are {shape:?}, expected {first} inputs and {last} outputs"
+                    )));
+                }
+                inputs.check().map_err(|e| wrong(e.to_string()))?;
+                ActionHeads::new(heads.parts()).map_err(|e| wrong(e.to_string()))?;
+                if hold == 0 {
+                    return Err(wrong("an action is held for 0 steps".to_owned()));
+                }
+                let actor = network_from("actor", &shape, container)?;
+                let deviations = container.take_f32("log_deviations", &[heads.numbers()])?;
+                let policy = MlpPolicy::new(inputs, heads, actor, deviations, hold);
+                Ok(Self::Mlp(Box::new(policy)))
+            }
+            Meta::Rbf { shape, weights } => {
+                let theta = container.take_f32("theta", &[weights])?;
+                let policy = RbfPolicy::from_parts(shape, theta).map_err(|e| wrong(e.to_string()))?;
+                Ok(Self::Rbf(Box::new(policy)))
+            }
+        }
+    }
+
+    /// `Ok` if it can act in the task's environment; else what is different.
+    pub(crate) fn check(&self, task: &BatchTask<'_>) -> Result<(), String> {
+        let environment = task.environment();
+        let same = |what: &str, trained: String, found: String| {
+            if trained == found {
+                return Ok(());
+            }
+            Err(format!("it was trained for {what} {trained}, but the environment has {found}"))
+        };
+        match self {
+            Self::Mlp(policy) => {
+                let inputs = policy.inputs();
+                let space = environment.observation_space();
+                same("observations in", format!("{:?}", inputs.observation()), format!("{space:?}"))?;
+                let parts = policy.heads().parts();
+                same("actions", format!("{parts:?}"), format!("{:?}", environment.action_space()))?;
+                same(
+                    "rewards with the ranges",
+                    format!("{:?}", inputs.scales()),
+                    format!("{:?}", task.scales()),
+                )
+            }
+            Self::Rbf(policy) => policy.check(task),
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! PPO: the same whatever the number of threads, continued to the bit, stopped when its numbers run away.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+use acrl::{
+    ActionPart, BatchEnvironment, BatchPolicy, BatchTask, Error, Interval, Requirement, Rng, Rows,
+    Specification,
+};
+use acrl_files::checkpoint;
+use acrl_learn::{
+    Advice, LearnError, PolicyFile, Ppo, PpoSettings, Sampler, Training, TrainingRecord, settle,
+};
+
+/// A point on a line from 0 to 1 that moves, or jumps to the middle by choice; `left` and `right` are its ends.
+struct Line {
+    names: Vec<String>,
+    /// What is claimed to be 1.
+    reward: f64,
+}
+
+impl Line {
+    fn new(reward: f64) -> Self {
+        Self { names: vec!["left".into(), "right".into()], reward }
+    }
+
+    fn specification(&self) -> Specification {
+        let requirement = |name: &str| Requirement::at_least(name, 0.3).unwrap();
+        Specification::new(None, vec![requirement("left"), requirement("right")]).unwrap()
+    }
+}
+
+impl BatchEnvironment for Line {
+    fn state_dimension(&self) -> usize {
+        1
+    }
+    fn observation_space(&self) -> &[Interval] {
+        &[Interval { low: 0.0, high: 1.0 }]
+    }
+    fn action_space(&self) -> &[ActionPart] {
+        &[ActionPart::Number(Interval { low: -1.0, high: 1.0 }), ActionPart::Choice(2)]
+    }
+    fn reward_names(&self) -> &[String] {
+        &self.names
+    }
+    fn reward_ranges(&self) -> &[Interval] {
+        &[Interval { low: 0.0, high: 1.0 }; 2]
+    }
+    fn reset(&self, state: &mut Rows, lane: usize, rng: &mut Rng) -> Result<(), Error> {
+        state.set(0, lane, rng.uniform());
+        Ok(())
+    }
+    fn observe(&self, state: &Rows, observation: &mut Rows) {
+        observation.as_mut_slice().copy_from_slice(state.as_slice());
+    }
+    fn step(&self, state: &mut Rows, actions: &Rows, rewards: &mut Rows, _: &mut [Rng]) -> Result<(), Error> {
+        for lane in 0..state.lanes() {
+            let x = state.at(0, lane);
+            rewards.set(0, lane, if x < 0.2 { self.reward } else { 0.0 });
+            rewards.set(1, lane, if x > 0.8 { self.reward } else { 0.0 });
+            let jump = actions.at(1, lane) == 1.0;
+            let next = if jump { 0.5 } else { x + 0.1 * actions.at(0, lane).clamp(-1.0, 1.0) };
+            state.set(0, lane, next.clamp(0.0, 1.0));
+        }
+        Ok(())
+    }
+}
+
+fn settings(decisions: u64) -> PpoSettings {
+    PpoSettings { decisions, lanes: 64, segment: 16, minibatch: 600, ..PpoSettings::default() }
+}
+
+fn train(task: &BatchTask<'_>, iterations: u64) -> Ppo {
+    let mut ppo = Ppo::new(task, settings(40 * 1024), 3).unwrap();
+    (0..iterations).for_each(|_| drop(ppo.iterate(task).unwrap()));
+    ppo
+}
+
+fn weights(ppo: &Ppo) -> Vec<f32> {
+    ppo.policy().actor().parameters().to_vec()
+}
+
+#[test]
+fn it_learns_to_go_where_the_weight_is_with_numbers_and_choices() {
+    let line = Line::new(1.0);
+    let task = BatchTask::new(&line, line.specification()).unwrap();
+    for seed in 0..3 {
+        learns(&task, seed);
+    }
+}
+
+fn learns(task: &BatchTask<'_>, seed: u64) {
+    let settings = PpoSettings { decisions: 500_000, ..PpoSettings::default() };
+    let mut ppo = Ppo::new(task, settings, seed).unwrap();
+    while ppo.iteration() < ppo.iterations() {
+        ppo.iterate(task).unwrap();
+    }
+    let mut policy = ppo.policy();
+    let library = settle(task, &mut policy, 0).unwrap();
+    assert!(library.entries[0].values[1] > 0.9, "left: {:?}", library.entries[0]);
+    assert!(library.entries[1].values[2] > 0.9, "right: {:?}", library.entries[1]);
+    assert!(library.optimum(&[0.3, 0.3]).is_some());
+}
+
+#[test]
+fn the_number_of_threads_and_an_interruption_change_nothing() {
+    let line = Line::new(1.0);
+    let task = BatchTask::new(&line, line.specification()).unwrap();
+    let pool = |n: usize| rayon::ThreadPoolBuilder::new().num_threads(n).build().unwrap();
+    let one = pool(1).install(|| weights(&train(&task, 6)));
+    assert_eq!(one, pool(3).install(|| weights(&train(&task, 6))));
+    let bytes = checkpoint::encode("test", &Training::Ppo(Box::new(train(&task, 4)))).unwrap();
+    let mut restored: Training = checkpoint::decode(&bytes, "test").unwrap();
+    (0..2).for_each(|_| drop(restored.iterate(&task).unwrap()));
+    let Training::Ppo(restored) = restored else { panic!() };
+    assert_eq!(one, weights(&restored));
+}
+
+#[test]
+fn numbers_that_run_away_stop_the_training_and_leave_the_policy() {
+    // Rewards 10³⁰ times as large as they are said to be: their squares are no numbers any more.
+    let line = Line::new(1e30);
+    let task = BatchTask::new(&line, line.specification()).unwrap();
+    let mut ppo = Ppo::new(&task, settings(40 * 1024), 3).unwrap();
+    let before = weights(&ppo);
+    let error = ppo.iterate(&task).unwrap_err();
+    assert!(matches!(error, LearnError::Diverged { iteration: 1, .. }), "{error}");
+    assert!(error.to_string().starts_with("training diverged in iteration 1: the "), "{error}");
+    assert_eq!(weights(&ppo), before);
+    let line = Line::new(f64::NAN);
+    let task = BatchTask::new(&line, line.specification()).unwrap();
+    let error = Ppo::new(&task, settings(1), 3).unwrap().iterate(&task).unwrap_err();
+    assert!(error.to_string().contains("must be a finite number"), "{error}");
+}
+
+#[test]
+fn settings_out_of_range_are_refused_by_name() {
+    let line = Line::new(1.0);
+    let task = BatchTask::new(&line, line.specification()).unwrap();
+    let refused = |change: &dyn Fn(&mut PpoSettings), name: &str| {
+        let mut settings = PpoSettings::default();
+        change(&mut settings);
+        let error = Ppo::new(&task, settings, 0).unwrap_err().to_string();
+        assert!(error.contains(&format!("'{name}'")), "{error}");
+    };
+    refused(&|s| s.discount = 1.0, "discount");
+    refused(&|s| s.discount = f64::NAN, "discount");
+    refused(&|s| s.lanes = 1, "lanes");
+    refused(&|s| s.minibatch = 0, "minibatch");
+    refused(&|s| s.hold = Some(0), "hold");
+    refused(&|s| s.hidden = vec![], "hidden");
+    refused(&|s| s.hidden = vec![64, 0], "hidden");
+    refused(&|s| s.step_size = -1.0, "step_size");
+    refused(&|s| s.sampler = Sampler::Box { high: 5.0 }, "sampler");
+}
+
+#[test]
+fn a_policy_file_comes_back_whole_and_knows_its_environment() {
+    let line = Line::new(1.0);
+    let task = BatchTask::new(&line, line.specification()).unwrap();
+    let training = Training::Ppo(Box::new(train(&task, 2)));
+    let mut policy = training.policy();
+    let file = PolicyFile {
+        problem: "some text".into(),
+        specification: line.specification(),
+        library: settle(&task, &mut policy, 0).unwrap(),
+        policy,
+        coverage: training.coverage().clone(),
+        seen: training.seen(),
+        advice: Advice { step_size: 0.5, epoch: 10 },
+        training: TrainingRecord {
+            learner: training.learner().into(),
+            steps: training.steps(),
+            seed: 3,
+            complete: false,
+            version: "0".into(),
+        },
+    };
+    let bytes = file.to_container().unwrap().to_bytes().unwrap();
+    let mut read = PolicyFile::from_container(acrl_files::Container::from_bytes(&bytes).unwrap()).unwrap();
+    assert_eq!((&read.library, &read.training), (&file.library, &file.training));
+    read.check(&task).unwrap();
+    let mut observation = Rows::zeros(1, 5);
+    observation.as_mut_slice().copy_from_slice(&[0.0, 0.2, 0.5, 0.7, 1.0]);
+    let mut weights = Rows::zeros(3, 5);
+    (0..5).for_each(|lane| weights.set_lane(lane, &[0.0, 1.0, lane as f64]));
+    let mut rngs: Vec<Rng> = (0..5).map(Rng::new).collect();
+    let (mut a, mut b) = (Rows::zeros(2, 5), Rows::zeros(2, 5));
+    read.policy.act(&observation, &weights, &mut a, &mut rngs).unwrap();
+    file.policy.clone().act(&observation, &weights, &mut b, &mut rngs).unwrap();
+    assert_eq!(a, b);
+    // The same lane alone.
+    let mut alone = Rows::zeros(2, 1);
+    let mut one = (Rows::zeros(1, 1), Rows::zeros(3, 1));
+    one.0.set_lane(0, &[0.7]);
+    one.1.set_lane(0, &[0.0, 1.0, 3.0]);
+    read.policy.act(&one.0, &one.1, &mut alone, &mut rngs[..1]).unwrap();
+    assert_eq!(alone.lane(0).collect::<Vec<_>>(), a.lane(3).collect::<Vec<_>>());
+
+    let fewer = line.specification().subset(&[0]);
+    let other = BatchTask::new(&line, fewer).unwrap();
+    assert!(read.check(&other).unwrap_err().to_string().contains("does not fit"));
+}

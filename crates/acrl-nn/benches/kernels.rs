@@ -1,0 +1,304 @@
+//! How near to the core's peak a train step is, beside other matrix products in the same run.
+//!
+//! `taskset -c 0 cargo bench -p acrl-nn`. Other products get the vector tanh of this crate, so that only they differ.
+#![allow(missing_docs, clippy::print_stdout)]
+
+use acrl_nn::{Adam, Batch, Instructions, Mlp, Workspace};
+use std::hint::black_box;
+use std::time::Instant;
+
+/// Name, operations per lane, peak, and what to time.
+type Step = (String, f64, f64, Box<dyn FnMut()>);
+
+const SHAPE: [usize; 4] = [6, 64, 64, 2];
+
+fn main() {
+    if std::env::args().any(|argument| argument == "--test") {
+        return;
+    }
+    println!("{:<22} GFLOP/s", "peak");
+    let sets = Instructions::available();
+    let peaks: Vec<f64> = sets.iter().map(|&set| peak::gigaflops(set)).collect();
+    for (set, peak) in sets.iter().zip(&peaks) {
+        println!("{:<22} {peak:.0}", format!("{set:?}"));
+    }
+
+    let macs: usize = SHAPE.windows(2).map(|n| n[0] * n[1]).sum();
+    let train = 2.0 * (3 * macs - SHAPE[0] * SHAPE[1]) as f64;
+    println!("\n{SHAPE:?}, {train} floating point operations a lane in a train step, {} forward", 2 * macs);
+    println!(
+        "{:<22} {:>6} {:>9} {:>9} {:>11} {:>11}",
+        "", "lanes", "ms", "GFLOP/s", "of own peak", "of the best"
+    );
+    for lanes in [256, 1024, 2048] {
+        let report = |name: &str, flops: f64, peak: f64, seconds: f64| {
+            let rate = flops * lanes as f64 / seconds / 1e9;
+            let shares = (100.0 * rate / peak, 100.0 * rate / peaks[0]);
+            println!(
+                "{name:<22} {lanes:>6} {:>9.4} {rate:>9.1} {:>9.0} % {:>9.0} %",
+                1e3 * seconds,
+                shares.0,
+                shares.1
+            );
+        };
+        let mut steps: Vec<Step> = Vec::new();
+        for (&set, &peak) in sets.iter().zip(&peaks) {
+            steps.push((format!("train, {set:?}"), train, peak, Box::new(ours(set, lanes))));
+        }
+        steps.push(("train, faer".into(), train, peaks[0], Box::new(peers::step(lanes, peers::faer))));
+        let best = peaks[0];
+        steps.push((
+            "train, matrixmultiply".into(),
+            train,
+            best,
+            Box::new(peers::step(lanes, peers::ndarray)),
+        ));
+        for (&set, &peak) in sets.iter().zip(&peaks) {
+            steps.push((format!("infer, {set:?}"), 2.0 * macs as f64, peak, Box::new(inference(set, lanes))));
+        }
+        for (name, flops, peak, seconds) in medians(steps) {
+            report(&name, flops, peak, seconds);
+        }
+        println!();
+    }
+    let (net, n) = (Mlp::new(&SHAPE, 1.0, &mut acrl::Rng::new(0)), 4_738);
+    let mut parameters = net.map(|net| net.parameters().to_vec()).unwrap_or_default();
+    let (mut adam, gradient) = (Adam::new(n), vec![0.1; n]);
+    let step = move || adam.step(black_box(&mut parameters), black_box(&gradient), 1e-3);
+    let adam = medians(vec![("Adam".into(), 0.0, 1.0, Box::new(step) as Box<dyn FnMut()>)]);
+    println!("Adam, {n} parameters: {:.2} µs", 1e6 * adam[0].3);
+}
+
+/// The median time of each step, all of them measured in turn so that they share the machine's moods.
+fn medians(mut steps: Vec<Step>) -> Vec<(String, f64, f64, f64)> {
+    let mut times = vec![Vec::new(); steps.len()];
+    for round in 0..401 {
+        for ((.., step), times) in steps.iter_mut().zip(&mut times) {
+            // One that is not measured brings its data back to the caches.
+            step();
+            let (start, mut count) = (Instant::now(), 0);
+            while count == 0 || start.elapsed().as_secs_f64() < 0.0004 {
+                step();
+                count += 1;
+            }
+            // The first round is to warm up.
+            if round > 0 {
+                times.push(start.elapsed().as_secs_f64() / f64::from(count));
+            }
+        }
+    }
+    let median = |mut times: Vec<f64>| {
+        times.sort_by(f64::total_cmp);
+        times[times.len() / 2]
+    };
+    steps.into_iter().zip(times).map(|((name, flops, peak, _), t)| (name, flops, peak, median(t))).collect()
+}
+
+fn setting(set: Instructions, lanes: usize) -> (Mlp, Workspace, Batch, Batch) {
+    let Ok(net) = Mlp::new(&SHAPE, 1.0, &mut acrl::Rng::new(0)) else { unreachable!("the shape is valid") };
+    let work = Workspace::new(&net, lanes).with_instructions(set);
+    let (mut x, mut d_y) = (Batch::new(SHAPE[0], lanes), Batch::new(SHAPE[3], lanes));
+    let mut rng = acrl::Rng::new(1);
+    for row in 0..SHAPE[0] {
+        x.row_mut(row).iter_mut().for_each(|x| *x = rng.uniform() as f32 - 0.5);
+    }
+    for row in 0..SHAPE[3] {
+        d_y.row_mut(row).iter_mut().for_each(|d| *d = rng.uniform() as f32 - 0.5);
+    }
+    (net, work, x, d_y)
+}
+
+fn ours(set: Instructions, lanes: usize) -> impl FnMut() {
+    let (net, mut work, x, d_y) = setting(set, lanes);
+    let mut gradient = vec![0.0; net.parameters().len()];
+    move || {
+        black_box(net.forward(black_box(&x), &mut work));
+        gradient.fill(0.0);
+        net.backward(&mut work, black_box(&d_y), &mut gradient);
+        black_box(&gradient);
+    }
+}
+
+fn inference(set: Instructions, lanes: usize) -> impl FnMut() {
+    let (net, mut work, x, _) = setting(set, lanes);
+    move || {
+        black_box(net.infer(black_box(&x), &mut work));
+    }
+}
+
+/// The most a core can do: independent chains of fused multiply-adds in registers.
+mod peak {
+    use super::{Instructions, black_box};
+    use std::time::Instant;
+
+    pub(super) fn gigaflops(set: Instructions) -> f64 {
+        const STEPS: u32 = 5_000;
+        let mut rates: Vec<f64> = (0..401)
+            .map(|_| {
+                let start = Instant::now();
+                let flops = match set {
+                    #[cfg(target_arch = "x86_64")]
+                    Instructions::Avx512 => x86::avx512(STEPS),
+                    #[cfg(target_arch = "x86_64")]
+                    Instructions::Avx2 => x86::avx2(STEPS),
+                    _ => portable(STEPS),
+                };
+                flops / start.elapsed().as_secs_f64() / 1e9
+            })
+            .collect();
+        rates.sort_by(f64::total_cmp);
+        rates[rates.len() / 2]
+    }
+
+    fn portable(steps: u32) -> f64 {
+        let (mut sums, a) = ([[0.0_f32; 4]; 10], black_box([0.5_f32; 4]));
+        for _ in 0..steps {
+            for sum in &mut sums {
+                for i in 0..4 {
+                    sum[i] = sum[i] * a[i] + a[i];
+                }
+            }
+        }
+        black_box(sums);
+        f64::from(steps) * 80.0
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    mod x86 {
+        use super::black_box;
+        use pulp::x86::{V3, V4};
+
+        struct Chains<S>(S, u32);
+
+        impl pulp::NullaryFnOnce for Chains<V4> {
+            type Output = ();
+
+            #[inline(always)]
+            fn call(self) {
+                let f = self.0.avx512f;
+                let a = f._mm512_set1_ps(black_box(0.5));
+                let mut sums = [a; 12];
+                for _ in 0..self.1 {
+                    for sum in &mut sums {
+                        *sum = f._mm512_fmadd_ps(*sum, a, a);
+                    }
+                }
+                black_box(sums);
+            }
+        }
+
+        impl pulp::NullaryFnOnce for Chains<V3> {
+            type Output = ();
+
+            #[inline(always)]
+            fn call(self) {
+                let a = self.0.avx._mm256_set1_ps(black_box(0.5));
+                let mut sums = [a; 12];
+                for _ in 0..self.1 {
+                    for sum in &mut sums {
+                        *sum = self.0.fma._mm256_fmadd_ps(*sum, a, a);
+                    }
+                }
+                black_box(sums);
+            }
+        }
+
+        pub(super) fn avx512(steps: u32) -> f64 {
+            let Some(simd) = V4::try_new() else { return f64::NAN };
+            simd.vectorize(Chains(simd, steps));
+            f64::from(steps) * 12.0 * 16.0 * 2.0
+        }
+
+        pub(super) fn avx2(steps: u32) -> f64 {
+            let Some(simd) = V3::try_new() else { return f64::NAN };
+            simd.vectorize(Chains(simd, steps));
+            f64::from(steps) * 12.0 * 8.0 * 2.0
+        }
+    }
+}
+
+/// The same train step with matrix products of other crates; matrices are lane-major as they like it.
+mod peers {
+    use super::{SHAPE, black_box};
+
+    /// A matrix and its strides, in rows and in columns.
+    #[derive(Clone, Copy)]
+    pub(super) struct View<'a> {
+        data: &'a [f32],
+        shape: [usize; 2],
+        strides: [usize; 2],
+    }
+
+    fn view(data: &[f32], rows: usize, columns: usize) -> View<'_> {
+        View { data, shape: [rows, columns], strides: [columns, 1] }
+    }
+
+    impl View<'_> {
+        fn transposed(mut self) -> Self {
+            self.shape.reverse();
+            self.strides.reverse();
+            self
+        }
+    }
+
+    /// c = a b, or c += a b, where c is row by row.
+    type Product = fn(&mut [f32], View, View, bool);
+
+    pub(super) fn faer(c: &mut [f32], a: View, b: View, add: bool) {
+        use faer::{Accum, MatMut, Par};
+        let accumulate = if add { Accum::Add } else { Accum::Replace };
+        let c = MatMut::from_row_major_slice_mut(c, a.shape[0], b.shape[1]);
+        faer::linalg::matmul::matmul(c, accumulate, as_faer(&a), as_faer(&b), 1.0_f32, Par::Seq);
+    }
+
+    fn as_faer<'a>(m: &View<'a>) -> faer::MatRef<'a, f32> {
+        if m.strides[1] == 1 {
+            faer::MatRef::from_row_major_slice(m.data, m.shape[0], m.shape[1])
+        } else {
+            faer::MatRef::from_column_major_slice(m.data, m.shape[0], m.shape[1])
+        }
+    }
+
+    pub(super) fn ndarray(c: &mut [f32], a: View, b: View, add: bool) {
+        use ndarray::{ArrayView2, ArrayViewMut2, ShapeBuilder, linalg::general_mat_mul};
+        fn array<'a>(m: &View<'a>) -> ArrayView2<'a, f32> {
+            let Ok(array) = ArrayView2::from_shape(m.shape.strides(m.strides), m.data) else {
+                unreachable!("a view is as large as its data")
+            };
+            array
+        }
+        let Ok(mut c) = ArrayViewMut2::from_shape([a.shape[0], b.shape[1]], c) else {
+            unreachable!("a result is as large as its data")
+        };
+        general_mat_mul(1.0, &array(&a), &array(&b), if add { 1.0 } else { 0.0 }, &mut c);
+    }
+
+    pub(super) fn step(lanes: usize, product: Product) -> impl FnMut() {
+        let mut rng = acrl::Rng::new(2);
+        let mut random = |n: usize| (0..n).map(|_| rng.uniform() as f32 - 0.5).collect::<Vec<f32>>();
+        let weights: Vec<Vec<f32>> = SHAPE.windows(2).map(|n| random(n[0] * n[1])).collect();
+        let mut x: Vec<Vec<f32>> = SHAPE.iter().map(|n| random(n * lanes)).collect();
+        let mut d: Vec<Vec<f32>> = SHAPE.iter().map(|n| random(n * lanes)).collect();
+        let mut gradient = weights.clone();
+        move || {
+            for l in 0..3 {
+                let (before, after) = x.split_at_mut(l + 1);
+                let w = view(&weights[l], SHAPE[l + 1], SHAPE[l]);
+                product(&mut after[0], view(&before[l], lanes, SHAPE[l]), w.transposed(), false);
+                if l < 2 {
+                    acrl_nn::tanh(&mut after[0]);
+                }
+            }
+            for l in (0..3).rev() {
+                let (before, after) = d.split_at_mut(l + 1);
+                let (x, d_y) = (&x[l], view(&after[0], lanes, SHAPE[l + 1]));
+                product(&mut gradient[l], d_y.transposed(), view(x, lanes, SHAPE[l]), false);
+                if l > 0 {
+                    product(&mut before[l], d_y, view(&weights[l], SHAPE[l + 1], SHAPE[l]), false);
+                    before[l].iter_mut().zip(x).for_each(|(d, x)| *d *= 1.0 - x * x);
+                }
+            }
+            black_box(&gradient);
+        }
+    }
+}

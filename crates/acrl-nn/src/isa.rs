@@ -1,0 +1,202 @@
+//! Vectors of 16 lanes on each instruction set, and the choice among them at run time.
+//!
+//! `pulp` proves that an instruction exists by a token, so that there is no unsafe code here. Every set works on 16
+//! lanes and adds them up in the same order; with fused multiply-add the results are the same to the bit.
+
+use crate::batch::TILE;
+
+/// The instruction sets there is code for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Instructions {
+    /// AVX-512 F, BW, CD, DQ and VL.
+    Avx512,
+    /// AVX2 and FMA.
+    Avx2,
+    /// No instructions named; the compiler makes what it can of the build's target.
+    Portable,
+}
+
+impl Instructions {
+    /// The fastest set of this machine.
+    pub fn best() -> Self {
+        #[cfg(target_arch = "x86_64")]
+        {
+            if pulp::x86::V4::is_available() {
+                return Self::Avx512;
+            }
+            if pulp::x86::V3::is_available() {
+                return Self::Avx2;
+            }
+        }
+        Self::Portable
+    }
+
+    /// The sets of this machine, fastest first; the last one is [`Instructions::Portable`].
+    pub fn available() -> Vec<Self> {
+        let all = [Self::Avx512, Self::Avx2, Self::Portable];
+        all.into_iter().skip_while(|&set| set != Self::best()).collect()
+    }
+}
+
+/// 16 floats on a cache line of their own.
+#[derive(Debug, Clone, Copy)]
+#[repr(C, align(64))]
+pub(crate) struct Line(pub(crate) [f32; TILE]);
+
+impl Line {
+    pub(crate) const ZERO: Self = Self([0.0; TILE]);
+}
+
+/// Arithmetic on vectors of 16 lanes.
+pub(crate) trait Isa: Copy {
+    /// 16 lanes.
+    type V: Copy;
+    /// What fits the registers.
+    const TILES: Tiles;
+
+    fn splat(self, x: f32) -> Self::V;
+    fn load(self, from: &[f32; TILE]) -> Self::V;
+    fn store(self, v: Self::V, to: &mut [f32; TILE]);
+    fn add(self, a: Self::V, b: Self::V) -> Self::V;
+    fn sub(self, a: Self::V, b: Self::V) -> Self::V;
+    fn mul(self, a: Self::V, b: Self::V) -> Self::V;
+    fn div(self, a: Self::V, b: Self::V) -> Self::V;
+    fn sqrt(self, a: Self::V) -> Self::V;
+    /// a·b + c.
+    fn mul_add(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V;
+    /// c − a·b.
+    fn mul_sub_from(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V;
+    /// max(low, min(high, a)); a NaN stays one.
+    fn clamp(self, a: Self::V, low: f32, high: f32) -> Self::V;
+    /// The bits of each lane shifted left by 23, which makes an exponent of an integer.
+    fn to_exponent(self, a: Self::V) -> Self::V;
+    /// The sum of the lanes: halves are added to each other until one lane is left.
+    fn sum(self, a: Self::V) -> f32;
+
+    /// The sum of the lanes of each of 16 vectors, in the order of [`Isa::sum`].
+    #[inline(always)]
+    fn sums(self, a: [Self::V; TILE]) -> [f32; TILE] {
+        let mut sums = [0.0; TILE];
+        for i in 0..TILE {
+            sums[i] = self.sum(a[i]);
+        }
+        sums
+    }
+}
+
+/// The tile shapes that fill the registers of an instruction set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tiles {
+    /// 32 registers of 16 lanes.
+    Large,
+    /// 16 registers of 8 lanes.
+    Medium,
+    /// 16 registers of 4 lanes.
+    Small,
+}
+
+/// A computation that can be compiled for each instruction set.
+pub(crate) trait Kernel {
+    /// Must be `#[inline(always)]`, and all that it calls too.
+    fn run<I: Isa>(self, isa: I);
+}
+
+/// Runs a kernel with the instructions asked for, or the next best that exist.
+pub(crate) fn dispatch(instructions: Instructions, kernel: impl Kernel) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        if instructions == Instructions::Avx512
+            && let Some(simd) = pulp::x86::V4::try_new()
+        {
+            return simd.vectorize(x86::Run(kernel, simd));
+        }
+        if instructions != Instructions::Portable
+            && let Some(simd) = pulp::x86::V3::try_new()
+        {
+            return simd.vectorize(x86::Run(kernel, simd));
+        }
+    }
+    let _ = instructions;
+    kernel.run(Portable);
+}
+
+/// Arrays of 16 floats and loops over them.
+#[derive(Clone, Copy)]
+struct Portable;
+
+#[inline(always)]
+fn zip(a: [f32; TILE], b: [f32; TILE], f: impl Fn(f32, f32) -> f32) -> [f32; TILE] {
+    std::array::from_fn(|i| f(a[i], b[i]))
+}
+
+/// a·b + c, fused where that is one instruction.
+#[inline(always)]
+fn mul_add(a: f32, b: f32, c: f32) -> f32 {
+    if cfg!(any(target_feature = "fma", target_arch = "aarch64")) { a.mul_add(b, c) } else { a * b + c }
+}
+
+impl Isa for Portable {
+    type V = [f32; TILE];
+    const TILES: Tiles = Tiles::Small;
+
+    #[inline(always)]
+    fn splat(self, x: f32) -> Self::V {
+        [x; TILE]
+    }
+    #[inline(always)]
+    fn load(self, from: &[f32; TILE]) -> Self::V {
+        *from
+    }
+    #[inline(always)]
+    fn store(self, v: Self::V, to: &mut [f32; TILE]) {
+        *to = v;
+    }
+    #[inline(always)]
+    fn add(self, a: Self::V, b: Self::V) -> Self::V {
+        zip(a, b, |a, b| a + b)
+    }
+    #[inline(always)]
+    fn sub(self, a: Self::V, b: Self::V) -> Self::V {
+        zip(a, b, |a, b| a - b)
+    }
+    #[inline(always)]
+    fn mul(self, a: Self::V, b: Self::V) -> Self::V {
+        zip(a, b, |a, b| a * b)
+    }
+    #[inline(always)]
+    fn div(self, a: Self::V, b: Self::V) -> Self::V {
+        zip(a, b, |a, b| a / b)
+    }
+    #[inline(always)]
+    fn sqrt(self, a: Self::V) -> Self::V {
+        a.map(f32::sqrt)
+    }
+    #[inline(always)]
+    fn mul_add(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V {
+        std::array::from_fn(|i| mul_add(a[i], b[i], c[i]))
+    }
+    #[inline(always)]
+    fn mul_sub_from(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V {
+        std::array::from_fn(|i| mul_add(-a[i], b[i], c[i]))
+    }
+    #[inline(always)]
+    fn clamp(self, a: Self::V, low: f32, high: f32) -> Self::V {
+        a.map(|a| a.clamp(low, high))
+    }
+    #[inline(always)]
+    fn to_exponent(self, a: Self::V) -> Self::V {
+        a.map(|a| f32::from_bits(a.to_bits() << 23))
+    }
+    #[inline(always)]
+    fn sum(self, mut a: Self::V) -> f32 {
+        for half in [8, 4, 2, 1] {
+            for i in 0..half {
+                a[i] += a[i + half];
+            }
+        }
+        a[0]
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86;

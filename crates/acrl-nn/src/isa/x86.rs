@@ -1,0 +1,184 @@
+//! AVX-512 and AVX2 with FMA.
+
+use super::{Isa, Kernel, Tiles};
+use crate::batch::TILE;
+use pulp::x86::{V3, V4};
+use std::arch::x86_64::{__m256, __m512};
+
+/// A kernel and the token it runs with, as `pulp` wants it.
+pub(super) struct Run<K, I>(pub(super) K, pub(super) I);
+
+impl<K: Kernel, I: Isa> pulp::NullaryFnOnce for Run<K, I> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        self.0.run(self.1);
+    }
+}
+
+impl Isa for V4 {
+    type V = __m512;
+    const TILES: Tiles = Tiles::Large;
+
+    #[inline(always)]
+    fn splat(self, x: f32) -> __m512 {
+        self.avx512f._mm512_set1_ps(x)
+    }
+    #[inline(always)]
+    fn load(self, from: &[f32; TILE]) -> __m512 {
+        pulp::cast(*from)
+    }
+    #[inline(always)]
+    fn store(self, v: __m512, to: &mut [f32; TILE]) {
+        *to = pulp::cast(v);
+    }
+    #[inline(always)]
+    fn add(self, a: __m512, b: __m512) -> __m512 {
+        self.avx512f._mm512_add_ps(a, b)
+    }
+    #[inline(always)]
+    fn sub(self, a: __m512, b: __m512) -> __m512 {
+        self.avx512f._mm512_sub_ps(a, b)
+    }
+    #[inline(always)]
+    fn mul(self, a: __m512, b: __m512) -> __m512 {
+        self.avx512f._mm512_mul_ps(a, b)
+    }
+    #[inline(always)]
+    fn div(self, a: __m512, b: __m512) -> __m512 {
+        self.avx512f._mm512_div_ps(a, b)
+    }
+    #[inline(always)]
+    fn sqrt(self, a: __m512) -> __m512 {
+        self.avx512f._mm512_sqrt_ps(a)
+    }
+    #[inline(always)]
+    fn mul_add(self, a: __m512, b: __m512, c: __m512) -> __m512 {
+        self.avx512f._mm512_fmadd_ps(a, b, c)
+    }
+    #[inline(always)]
+    fn mul_sub_from(self, a: __m512, b: __m512, c: __m512) -> __m512 {
+        self.avx512f._mm512_fnmadd_ps(a, b, c)
+    }
+    #[inline(always)]
+    fn clamp(self, a: __m512, low: f32, high: f32) -> __m512 {
+        // Both give their second argument when one is NaN.
+        let a = self.avx512f._mm512_min_ps(self.splat(high), a);
+        self.avx512f._mm512_max_ps(self.splat(low), a)
+    }
+    #[inline(always)]
+    fn to_exponent(self, a: __m512) -> __m512 {
+        let bits = self.avx512f._mm512_castps_si512(a);
+        self.avx512f._mm512_castsi512_ps(self.avx512f._mm512_slli_epi32::<23>(bits))
+    }
+    #[inline(always)]
+    fn sum(self, a: __m512) -> f32 {
+        let halves: [__m256; 2] = pulp::cast(a);
+        sum8(*self, self.avx._mm256_add_ps(halves[0], halves[1]))
+    }
+
+    #[inline(always)]
+    fn sums(self, a: [__m512; TILE]) -> [f32; TILE] {
+        // 16 → 8 lanes of two vectors, then 8 → 4 of four: quarter q of the result is of vector i + 4q.
+        let mut four = [a[0]; 4];
+        for i in 0..4 {
+            let p = halve16::<0x44, 0xEE>(self, a[i], a[i + 4]);
+            let q = halve16::<0x44, 0xEE>(self, a[i + 8], a[i + 12]);
+            four[i] = halve16::<0x88, 0xDD>(self, p, q);
+        }
+        // 4 → 2 → 1 within the quarters.
+        let p = halve4::<0x44, 0xEE>(self, four[0], four[1]);
+        let q = halve4::<0x44, 0xEE>(self, four[2], four[3]);
+        pulp::cast(halve4::<0x88, 0xDD>(self, p, q))
+    }
+}
+
+/// The quarters LOW of two vectors plus their quarters HIGH.
+#[inline(always)]
+fn halve16<const LOW: i32, const HIGH: i32>(simd: V4, a: __m512, b: __m512) -> __m512 {
+    let f = simd.avx512f;
+    f._mm512_add_ps(f._mm512_shuffle_f32x4::<LOW>(a, b), f._mm512_shuffle_f32x4::<HIGH>(a, b))
+}
+
+/// The same with lanes within each quarter.
+#[inline(always)]
+fn halve4<const LOW: i32, const HIGH: i32>(simd: V4, a: __m512, b: __m512) -> __m512 {
+    let f = simd.avx512f;
+    f._mm512_add_ps(f._mm512_shuffle_ps::<LOW>(a, b), f._mm512_shuffle_ps::<HIGH>(a, b))
+}
+
+/// The sum of 8 lanes, halves first.
+#[inline(always)]
+fn sum8(simd: V3, a: __m256) -> f32 {
+    let (low, high) = (simd.avx._mm256_castps256_ps128(a), simd.avx._mm256_extractf128_ps::<1>(a));
+    let four = simd.sse._mm_add_ps(low, high);
+    let two = simd.sse._mm_add_ps(four, simd.sse._mm_movehl_ps(four, four));
+    simd.sse._mm_cvtss_f32(simd.sse._mm_add_ss(two, simd.sse._mm_shuffle_ps::<1>(two, two)))
+}
+
+#[inline(always)]
+fn to_exponent8(simd: V3, a: __m256) -> __m256 {
+    simd.avx._mm256_castsi256_ps(simd.avx2._mm256_slli_epi32::<23>(simd.avx._mm256_castps_si256(a)))
+}
+
+impl Isa for V3 {
+    type V = [__m256; 2];
+    const TILES: Tiles = Tiles::Medium;
+
+    #[inline(always)]
+    fn splat(self, x: f32) -> Self::V {
+        [self.avx._mm256_set1_ps(x); 2]
+    }
+    #[inline(always)]
+    fn load(self, from: &[f32; TILE]) -> Self::V {
+        pulp::cast(*from)
+    }
+    #[inline(always)]
+    fn store(self, v: Self::V, to: &mut [f32; TILE]) {
+        *to = pulp::cast(v);
+    }
+    #[inline(always)]
+    fn add(self, a: Self::V, b: Self::V) -> Self::V {
+        [self.avx._mm256_add_ps(a[0], b[0]), self.avx._mm256_add_ps(a[1], b[1])]
+    }
+    #[inline(always)]
+    fn sub(self, a: Self::V, b: Self::V) -> Self::V {
+        [self.avx._mm256_sub_ps(a[0], b[0]), self.avx._mm256_sub_ps(a[1], b[1])]
+    }
+    #[inline(always)]
+    fn mul(self, a: Self::V, b: Self::V) -> Self::V {
+        [self.avx._mm256_mul_ps(a[0], b[0]), self.avx._mm256_mul_ps(a[1], b[1])]
+    }
+    #[inline(always)]
+    fn div(self, a: Self::V, b: Self::V) -> Self::V {
+        [self.avx._mm256_div_ps(a[0], b[0]), self.avx._mm256_div_ps(a[1], b[1])]
+    }
+    #[inline(always)]
+    fn sqrt(self, a: Self::V) -> Self::V {
+        [self.avx._mm256_sqrt_ps(a[0]), self.avx._mm256_sqrt_ps(a[1])]
+    }
+    #[inline(always)]
+    fn mul_add(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V {
+        [self.fma._mm256_fmadd_ps(a[0], b[0], c[0]), self.fma._mm256_fmadd_ps(a[1], b[1], c[1])]
+    }
+    #[inline(always)]
+    fn mul_sub_from(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V {
+        [self.fma._mm256_fnmadd_ps(a[0], b[0], c[0]), self.fma._mm256_fnmadd_ps(a[1], b[1], c[1])]
+    }
+    #[inline(always)]
+    fn clamp(self, a: Self::V, low: f32, high: f32) -> Self::V {
+        // Both give their second argument when one is NaN.
+        let (low, high) = (self.avx._mm256_set1_ps(low), self.avx._mm256_set1_ps(high));
+        let a = [self.avx._mm256_min_ps(high, a[0]), self.avx._mm256_min_ps(high, a[1])];
+        [self.avx._mm256_max_ps(low, a[0]), self.avx._mm256_max_ps(low, a[1])]
+    }
+    #[inline(always)]
+    fn to_exponent(self, a: Self::V) -> Self::V {
+        [to_exponent8(self, a[0]), to_exponent8(self, a[1])]
+    }
+    #[inline(always)]
+    fn sum(self, a: Self::V) -> f32 {
+        sum8(self, self.avx._mm256_add_ps(a[0], a[1]))
+    }
+}

@@ -1,0 +1,370 @@
+//! The three products of a layer, register tile by register tile.
+//!
+//! Activations are kept in blocks of 32 lanes, each block feature-major and contiguous, so that a tile streams through
+//! memory and rows of a large batch do not fall on the same cache sets.
+//!
+//! Vectors are handled in plain loops: closures given to `map` or `from_fn` are not always compiled into their caller,
+//! and outside of it they would lack the instruction set.
+
+use crate::batch::TILE;
+use crate::isa::{Isa, Line, Tiles};
+use crate::math::{tanh_pair, tanh_vector};
+
+/// Vectors of a block.
+pub(crate) const LINES: usize = 2;
+/// Lanes of a block.
+pub(crate) const BLOCK: usize = LINES * TILE;
+
+/// Rows from a block to the next one: one more than it has, so that a row of all blocks is not on the same cache set.
+pub(crate) const fn height(rows: usize) -> usize {
+    rows + 1
+}
+
+/// One feature of a block.
+pub(crate) type Row = [Line; LINES];
+/// A feature of a block that is all zeros.
+pub(crate) const ZERO: Row = [Line::ZERO; LINES];
+
+/// y = W x + c, with W of `outputs` × `inputs`, row by row.
+#[derive(Clone, Copy)]
+pub(crate) struct Layer<'a> {
+    pub(crate) inputs: usize,
+    pub(crate) outputs: usize,
+    pub(crate) weights: &'a [f32],
+    pub(crate) bias: &'a [f32],
+}
+
+/// What makes rows of a block out of rows of another, R rows × L vectors (from vector V on) at a time.
+trait Product {
+    /// The number of rows to make.
+    fn rows(&self) -> usize;
+    /// Makes the rows `row..row + R`.
+    fn tile<I: Isa, const R: usize, const L: usize, const V: usize>(&mut self, isa: I, row: usize);
+}
+
+/// Makes all rows of the first `lines` vectors, in tiles that fill the registers.
+#[inline(always)]
+fn cover<I: Isa>(isa: I, lines: usize, product: &mut impl Product) {
+    match (I::TILES, lines) {
+        (Tiles::Large, LINES) => cover_rows::<I, 8, 2, 0>(isa, product),
+        (Tiles::Large, _) => cover_rows::<I, 8, 1, 0>(isa, product),
+        (Tiles::Medium, _) => {
+            cover_rows::<I, 6, 1, 0>(isa, product);
+            if lines == LINES {
+                cover_rows::<I, 6, 1, 1>(isa, product);
+            }
+        }
+        (Tiles::Small, _) => {
+            cover_rows::<I, 2, 1, 0>(isa, product);
+            if lines == LINES {
+                cover_rows::<I, 2, 1, 1>(isa, product);
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn cover_rows<I: Isa, const R: usize, const L: usize, const V: usize>(isa: I, product: &mut impl Product) {
+    let (mut row, n) = (0, product.rows());
+    while row + R <= n {
+        product.tile::<I, R, L, V>(isa, row);
+        row += R;
+    }
+    if R > 4 && row + 4 <= n {
+        product.tile::<I, 4, L, V>(isa, row);
+        row += 4;
+    }
+    if R > 2 && row + 2 <= n {
+        product.tile::<I, 2, L, V>(isa, row);
+        row += 2;
+    }
+    if row < n {
+        product.tile::<I, 1, L, V>(isa, row);
+    }
+}
+
+/// acc[r][l] += w(r) · x[V + l].
+#[inline(always)]
+fn rank_one<I: Isa, const R: usize, const L: usize, const V: usize>(
+    isa: I,
+    acc: &mut [[I::V; L]; R],
+    w: impl Fn(usize) -> f32,
+    x: &Row,
+) {
+    let mut lines = [isa.splat(0.0); L];
+    for l in 0..L {
+        lines[l] = isa.load(&x[V + l].0);
+    }
+    for r in 0..R {
+        let w = isa.splat(w(r));
+        for l in 0..L {
+            acc[r][l] = isa.mul_add(w, lines[l], acc[r][l]);
+        }
+    }
+}
+
+struct Forward<'a, const TANH: bool> {
+    layer: Layer<'a>,
+    x: &'a [Row],
+    y: &'a mut [Row],
+}
+
+impl<const TANH: bool> Product for Forward<'_, TANH> {
+    #[inline(always)]
+    fn rows(&self) -> usize {
+        self.layer.outputs
+    }
+
+    #[inline(always)]
+    fn tile<I: Isa, const R: usize, const L: usize, const V: usize>(&mut self, isa: I, j: usize) {
+        let (x, n) = (self.x, self.x.len());
+        let bias = &self.layer.bias[j..][..R];
+        let weights: [&[f32]; R] = std::array::from_fn(|r| &self.layer.weights[(j + r) * n..][..n]);
+        let mut acc = [[isa.splat(0.0); L]; R];
+        for r in 0..R {
+            acc[r] = [isa.splat(bias[r]); L];
+        }
+        for (k, x) in x.iter().enumerate() {
+            rank_one::<I, R, L, V>(isa, &mut acc, |r| weights[r][k], x);
+        }
+        // Rows are paired the same way in tiles of any height, as only the last one may be odd.
+        for r in 0..R {
+            for l in 0..L {
+                if TANH && r % 2 == 1 {
+                    (acc[r - 1][l], acc[r][l]) = tanh_pair(isa, acc[r - 1][l], acc[r][l]);
+                } else if TANH && R == 1 {
+                    acc[r][l] = tanh_vector(isa, acc[r][l]);
+                }
+            }
+        }
+        let y = &mut self.y[j..][..R];
+        for r in 0..R {
+            for l in 0..L {
+                isa.store(acc[r][l], &mut y[r][V + l].0);
+            }
+        }
+    }
+}
+
+/// y = W x + c of one block, or the tanh of it. Each output adds up its inputs in their order.
+#[inline(always)]
+pub(crate) fn forward<I: Isa, const TANH: bool>(
+    isa: I,
+    layer: Layer,
+    x: &[Row],
+    y: &mut [Row],
+    lines: usize,
+) {
+    let x = &x[..layer.inputs];
+    cover(isa, lines, &mut Forward::<TANH> { layer, x, y });
+}
+
+struct Backward<'a, const TANH: bool> {
+    layer: Layer<'a>,
+    d_y: &'a [Row],
+    x: &'a [Row],
+    d_x: &'a mut [Row],
+}
+
+impl<const TANH: bool> Product for Backward<'_, TANH> {
+    #[inline(always)]
+    fn rows(&self) -> usize {
+        self.layer.inputs
+    }
+
+    #[inline(always)]
+    fn tile<I: Isa, const R: usize, const L: usize, const V: usize>(&mut self, isa: I, k: usize) {
+        let mut acc = [[isa.splat(0.0); L]; R];
+        for (weights, d_y) in self.layer.weights.chunks_exact(self.layer.inputs).zip(self.d_y) {
+            let weights = &weights[k..][..R];
+            rank_one::<I, R, L, V>(isa, &mut acc, |r| weights[r], d_y);
+        }
+        let (x, d_x) = (&self.x[k..][..R], &mut self.d_x[k..][..R]);
+        for r in 0..R {
+            for l in 0..L {
+                let mut d = acc[r][l];
+                if TANH {
+                    let x = isa.load(&x[r][V + l].0);
+                    d = isa.mul_sub_from(isa.mul(d, x), x, d);
+                }
+                isa.store(d, &mut d_x[r][V + l].0);
+            }
+        }
+    }
+}
+
+/// dx = Wᵀ dy of one block, times 1 − x² if x came out of a tanh.
+#[inline(always)]
+pub(crate) fn backward<I: Isa, const TANH: bool>(
+    isa: I,
+    layer: Layer,
+    d_y: &[Row],
+    x: &[Row],
+    d_x: &mut [Row],
+    lines: usize,
+) {
+    let d_y = &d_y[..layer.outputs];
+    cover(isa, lines, &mut Backward::<TANH> { layer, d_y, x, d_x });
+}
+
+/// Some blocks of the same height, of which the last one may have a single vector.
+#[derive(Clone, Copy)]
+pub(crate) struct Blocks<'a> {
+    pub(crate) rows: &'a [Row],
+    pub(crate) height: usize,
+}
+
+/// dW += dy xᵀ and dc += dy over some blocks; `odd` says that the last block has one vector only.
+#[inline(always)]
+pub(crate) fn gradient<I: Isa>(isa: I, d_y: Blocks, x: Blocks, odd: bool, d_w: &mut [f32], d_c: &mut [f32]) {
+    let (inputs, mut k) = (d_w.len() / d_c.len(), 0);
+    let mut dots = Dots { d_y, x, odd, d_w, inputs };
+    match I::TILES {
+        Tiles::Large => {
+            while k + 8 <= inputs {
+                dots.column::<I, 2, 8>(isa, k, d_c.len());
+                k += 8;
+            }
+            if k + 4 <= inputs {
+                dots.column::<I, 4, 4>(isa, k, d_c.len());
+                k += 4;
+            }
+            if k + 2 <= inputs {
+                dots.column::<I, 8, 2>(isa, k, d_c.len());
+                k += 2;
+            }
+            if k < inputs {
+                dots.column::<I, 16, 1>(isa, k, d_c.len());
+            }
+        }
+        Tiles::Medium => {
+            while k + 3 <= inputs {
+                dots.column::<I, 2, 3>(isa, k, d_c.len());
+                k += 3;
+            }
+            while k < inputs {
+                dots.column::<I, 4, 1>(isa, k, d_c.len());
+                k += 1;
+            }
+        }
+        Tiles::Small => {
+            while k < inputs {
+                dots.column::<I, 2, 1>(isa, k, d_c.len());
+                k += 1;
+            }
+        }
+    }
+    let ones = Ones { d_y, odd };
+    let mut j = 0;
+    while j + 8 <= d_c.len() {
+        ones.sum::<I, 8>(isa, &mut d_c[j..][..8], j);
+        j += 8;
+    }
+    while j < d_c.len() {
+        ones.sum::<I, 1>(isa, &mut d_c[j..][..1], j);
+        j += 1;
+    }
+}
+
+/// Σ over lanes of dy[j]·x[k].
+struct Dots<'a> {
+    d_y: Blocks<'a>,
+    x: Blocks<'a>,
+    odd: bool,
+    d_w: &'a mut [f32],
+    inputs: usize,
+}
+
+impl Dots<'_> {
+    /// The columns `k..k + C` of dW.
+    #[inline(always)]
+    fn column<I: Isa, const R: usize, const C: usize>(&mut self, isa: I, k: usize, outputs: usize) {
+        let mut j = 0;
+        while j + R <= outputs {
+            self.tile::<I, R, C>(isa, j, k);
+            j += R;
+        }
+        while j < outputs {
+            self.tile::<I, 1, C>(isa, j, k);
+            j += 1;
+        }
+    }
+
+    #[inline(always)]
+    fn tile<I: Isa, const R: usize, const C: usize>(&mut self, isa: I, j: usize, k: usize) {
+        let mut acc = [[isa.splat(0.0); C]; R];
+        let blocks = self.d_y.rows.len() / self.d_y.height;
+        for block in 0..blocks {
+            let d_y = &self.d_y.rows[block * self.d_y.height + j..][..R];
+            let x = &self.x.rows[block * self.x.height + k..][..C];
+            products::<I, R, C, 0>(isa, &mut acc, d_y, x);
+            if !(self.odd && block + 1 == blocks) {
+                products::<I, R, C, 1>(isa, &mut acc, d_y, x);
+            }
+        }
+        if R * C == TILE {
+            let mut flat = [isa.splat(0.0); TILE];
+            for i in 0..TILE {
+                flat[i] = acc[i / C][i % C];
+            }
+            let sums = isa.sums(flat);
+            for r in 0..R {
+                for (d_w, sum) in self.d_w[(j + r) * self.inputs + k..][..C].iter_mut().zip(&sums[r * C..]) {
+                    *d_w += sum;
+                }
+            }
+        } else {
+            for r in 0..R {
+                for (d_w, acc) in self.d_w[(j + r) * self.inputs + k..][..C].iter_mut().zip(acc[r]) {
+                    *d_w += isa.sum(acc);
+                }
+            }
+        }
+    }
+}
+
+/// acc[r][c] += dy[r] · x[c], lane by lane, of vector V.
+#[inline(always)]
+fn products<I: Isa, const R: usize, const C: usize, const V: usize>(
+    isa: I,
+    acc: &mut [[I::V; C]; R],
+    d_y: &[Row],
+    x: &[Row],
+) {
+    let mut d = [isa.splat(0.0); R];
+    for r in 0..R {
+        d[r] = isa.load(&d_y[r][V].0);
+    }
+    for c in 0..C {
+        let x = isa.load(&x[c][V].0);
+        for r in 0..R {
+            acc[r][c] = isa.mul_add(d[r], x, acc[r][c]);
+        }
+    }
+}
+
+/// Σ over lanes of dy[j].
+struct Ones<'a> {
+    d_y: Blocks<'a>,
+    odd: bool,
+}
+
+impl Ones<'_> {
+    #[inline(always)]
+    fn sum<I: Isa, const R: usize>(&self, isa: I, d_c: &mut [f32], j: usize) {
+        let mut acc = [isa.splat(0.0); R];
+        let blocks = self.d_y.rows.len() / self.d_y.height;
+        for block in 0..blocks {
+            let d_y = &self.d_y.rows[block * self.d_y.height + j..][..R];
+            for r in 0..R {
+                acc[r] = isa.add(acc[r], isa.load(&d_y[r][0].0));
+                if !(self.odd && block + 1 == blocks) {
+                    acc[r] = isa.add(acc[r], isa.load(&d_y[r][1].0));
+                }
+            }
+        }
+        for (d_c, acc) in d_c.iter_mut().zip(acc) {
+            *d_c += isa.sum(acc);
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! Memory for the passes through a network, and the passes themselves.
+
+use crate::batch::{Batch, TILE};
+use crate::isa::{Instructions, Isa, Kernel};
+use crate::kernels::{self, BLOCK, Blocks, Row, ZERO, height};
+use crate::mlp::Mlp;
+
+/// Blocks whose gradient is added up in registers before it goes to memory: 512 lanes. With half of that adding up costs
+/// 2 % of a train step more, with more than double the derivatives fall out of the second-level cache.
+const CHUNK: usize = 16;
+
+/// Memory for networks of one shape and up to so many lanes; nothing is allocated after it is made.
+#[derive(Debug, Clone)]
+pub struct Workspace {
+    shape: Vec<usize>,
+    lanes: usize,
+    instructions: Instructions,
+    /// The inputs of each layer, block by block.
+    inputs: Vec<Vec<Row>>,
+    /// The output of one block.
+    last: Vec<Row>,
+    /// The derivatives on either side of a layer, for a chunk.
+    deltas: [Vec<Row>; 2],
+    output: Batch,
+    /// The number of lanes of the last forward pass, if its activations are kept.
+    kept: Option<usize>,
+}
+
+impl Workspace {
+    /// Memory for training on up to `lanes` lanes.
+    pub fn new(net: &Mlp, lanes: usize) -> Self {
+        Self::with_blocks(net, lanes, lanes.div_ceil(BLOCK))
+    }
+
+    /// Memory for [`Mlp::infer`] on up to `lanes` lanes; activations take one block whatever the lanes.
+    pub fn for_inference(net: &Mlp, lanes: usize) -> Self {
+        Self::with_blocks(net, lanes, 0)
+    }
+
+    fn with_blocks(net: &Mlp, lanes: usize, blocks: usize) -> Self {
+        let shape = net.shape().to_vec();
+        let widest = shape.iter().copied().max().unwrap_or(0);
+        let (outputs, hidden) = (shape[shape.len() - 1], &shape[..shape.len() - 1]);
+        Self {
+            lanes,
+            instructions: Instructions::best(),
+            inputs: hidden.iter().map(|n| vec![ZERO; height(*n) * blocks.max(1)]).collect(),
+            last: vec![ZERO; outputs],
+            deltas: [(); 2].map(|()| vec![ZERO; height(widest) * blocks.min(CHUNK)]),
+            output: Batch::new(outputs, lanes),
+            kept: None,
+            shape,
+        }
+    }
+
+    /// Computes with these instructions, or the next best the machine has, instead of the best.
+    pub fn with_instructions(mut self, instructions: Instructions) -> Self {
+        self.instructions = instructions;
+        self
+    }
+
+    /// The instructions it computes with.
+    pub fn instructions(&self) -> Instructions {
+        self.instructions
+    }
+
+    /// The largest number of lanes.
+    pub fn lanes(&self) -> usize {
+        self.lanes
+    }
+
+    /// The output of the last forward pass.
+    pub fn output(&self) -> &Batch {
+        &self.output
+    }
+
+    /// The number of lanes of the last forward pass if its activations are kept.
+    pub(crate) fn kept(&self) -> Option<usize> {
+        self.kept
+    }
+
+    /// Whether the activations of `lanes` lanes can be kept.
+    pub(crate) fn can_keep(&self, lanes: usize) -> bool {
+        self.inputs.iter().zip(&self.shape).all(|(rows, n)| rows.len() >= height(*n) * lanes.div_ceil(BLOCK))
+    }
+
+    /// Whether it was made for this shape.
+    pub(crate) fn fits(&self, shape: &[usize]) -> bool {
+        self.shape == shape
+    }
+}
+
+/// The number of vectors in block `block` of a batch.
+#[inline(always)]
+fn lines(lanes: usize, block: usize) -> usize {
+    (lanes - block * BLOCK).min(BLOCK).div_ceil(TILE)
+}
+
+/// Copies a block out of a batch, with zeros in lanes beyond the last.
+#[inline(always)]
+fn pack(batch: &Batch, block: usize, to: &mut [Row]) {
+    for (k, to) in to.iter_mut().enumerate() {
+        let from = &batch.row(k)[block * BLOCK..];
+        for (line, to) in to.iter_mut().enumerate() {
+            let from = from.get(line * TILE..).unwrap_or(&[]);
+            if let Some(from) = from.first_chunk::<TILE>() {
+                to.0 = *from;
+            } else {
+                to.0 = std::array::from_fn(|i| from.get(i).copied().unwrap_or(0.0));
+            }
+        }
+    }
+}
+
+/// Copies a block into a batch.
+#[inline(always)]
+fn unpack(from: &[Row], block: usize, batch: &mut Batch) {
+    for (k, from) in from.iter().enumerate() {
+        let to = &mut batch.row_mut(k)[block * BLOCK..];
+        for (to, from) in to.chunks_mut(TILE).zip(from) {
+            to.copy_from_slice(&from.0[..to.len()]);
+        }
+    }
+}
+
+/// The forward pass.
+pub(crate) struct Forward<'a> {
+    pub(crate) net: &'a Mlp,
+    pub(crate) input: &'a Batch,
+    pub(crate) work: &'a mut Workspace,
+    /// Keep the activations for a backward pass.
+    pub(crate) keep: bool,
+}
+
+impl Kernel for Forward<'_> {
+    #[inline(always)]
+    fn run<I: Isa>(self, isa: I) {
+        let Workspace { shape, inputs, last, output, kept, .. } = self.work;
+        let lanes = self.input.lanes();
+        output.set_lanes(lanes);
+        *kept = self.keep.then_some(lanes);
+        for block in 0..lanes.div_ceil(BLOCK) {
+            let slot = if self.keep { block } else { 0 };
+            let lines = lines(lanes, block);
+            pack(self.input, block, &mut inputs[0][slot * height(shape[0])..][..shape[0]]);
+            for l in 0..inputs.len() {
+                let layer = self.net.layer(l);
+                let (before, after) = inputs.split_at_mut(l + 1);
+                let x = &before[l][slot * height(shape[l])..][..shape[l]];
+                if let Some(y) = after.first_mut() {
+                    kernels::forward::<I, true>(
+                        isa,
+                        layer,
+                        x,
+                        &mut y[slot * height(shape[l + 1])..][..shape[l + 1]],
+                        lines,
+                    );
+                } else {
+                    kernels::forward::<I, false>(isa, layer, x, last, lines);
+                }
+            }
+            unpack(last, block, output);
+        }
+    }
+}
+
+/// The backward pass.
+pub(crate) struct Backward<'a> {
+    pub(crate) net: &'a Mlp,
+    pub(crate) work: &'a mut Workspace,
+    pub(crate) d_output: &'a Batch,
+    pub(crate) gradient: &'a mut [f32],
+    pub(crate) d_input: Option<&'a mut Batch>,
+}
+
+impl Kernel for Backward<'_> {
+    #[inline(always)]
+    fn run<I: Isa>(mut self, isa: I) {
+        let Workspace { shape, inputs, deltas: [delta, next], .. } = self.work;
+        let lanes = self.d_output.lanes();
+        let blocks = lanes.div_ceil(BLOCK);
+        for first in (0..blocks).step_by(CHUNK) {
+            let chunk = first..(first + CHUNK).min(blocks);
+            let odd = lines(lanes, chunk.end - 1) == 1;
+            let outputs = shape[shape.len() - 1];
+            for (block, to) in chunk.clone().zip(delta.chunks_exact_mut(height(outputs))) {
+                pack(self.d_output, block, &mut to[..outputs]);
+            }
+            for l in (0..inputs.len()).rev() {
+                let (layer, n, m) = (self.net.layer(l), shape[l], shape[l + 1]);
+                let (high_n, high_m) = (height(n), height(m));
+                let x = &inputs[l][chunk.start * high_n..chunk.end * high_n];
+                let (d_w, d_c) = self.net.layer_of(l, self.gradient);
+                let d_y = &delta[..chunk.len() * high_m];
+                kernels::gradient(
+                    isa,
+                    Blocks { rows: d_y, height: high_m },
+                    Blocks { rows: x, height: high_n },
+                    odd,
+                    d_w,
+                    d_c,
+                );
+                let blocks =
+                    d_y.chunks_exact(high_m).zip(x.chunks_exact(high_n)).zip(next.chunks_exact_mut(high_n));
+                if l > 0 {
+                    for (block, ((d_y, x), d_x)) in chunk.clone().zip(blocks) {
+                        kernels::backward::<I, true>(isa, layer, d_y, x, d_x, lines(lanes, block));
+                    }
+                    std::mem::swap(delta, next);
+                } else if let Some(d_input) = &mut self.d_input {
+                    for (block, ((d_y, x), d_x)) in chunk.clone().zip(blocks) {
+                        kernels::backward::<I, false>(isa, layer, d_y, x, d_x, lines(lanes, block));
+                        unpack(&d_x[..n], block, d_input);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! Passes through the network against a plain reference in double precision.
+
+mod reference;
+
+use acrl::Rng;
+use acrl_nn::{Batch, Instructions, Mlp, Workspace};
+use proptest::prelude::*;
+use reference::Reference;
+
+fn random_batch(rows: usize, lanes: usize, rng: &mut Rng) -> Batch {
+    let mut batch = Batch::new(rows, lanes);
+    for row in 0..rows {
+        batch.row_mut(row).iter_mut().for_each(|x| *x = 2.0 * rng.uniform() as f32 - 1.0);
+    }
+    batch
+}
+
+/// A network with biases that are not zero.
+fn random_net(shape: &[usize], rng: &mut Rng) -> Mlp {
+    let mut net = Mlp::new(shape, 1.0, rng).expect("a valid shape");
+    net.parameters_mut().iter_mut().for_each(|p| *p += 0.2 * (rng.uniform() as f32 - 0.5));
+    net
+}
+
+struct Passes {
+    output: Batch,
+    gradient: Vec<f32>,
+    d_input: Batch,
+}
+
+fn passes(net: &Mlp, x: &Batch, d_y: &Batch, set: Instructions) -> Passes {
+    let mut work = Workspace::new(net, x.lanes()).with_instructions(set);
+    let output = net.forward(x, &mut work).clone();
+    let (mut gradient, mut d_input) = (vec![0.0; net.parameters().len()], Batch::new(x.rows(), x.lanes()));
+    net.backward_to_input(&mut work, d_y, &mut gradient, &mut d_input);
+    Passes { output, gradient, d_input }
+}
+
+fn bits(x: &[f32]) -> Vec<u32> {
+    x.iter().map(|x| x.to_bits()).collect()
+}
+
+fn check(shape: &[usize], lanes: usize, seed: u64) {
+    let mut rng = Rng::new(seed);
+    let net = random_net(shape, &mut rng);
+    let x = random_batch(shape[0], lanes, &mut rng);
+    let d_y = random_batch(shape[shape.len() - 1], lanes, &mut rng);
+    let mut expected = Reference::new(&net);
+    for b in 0..lanes {
+        let lane = |batch: &Batch| batch.iter_rows().map(|row| f64::from(row[b])).collect::<Vec<_>>();
+        expected.add(&lane(&x), &lane(&d_y));
+    }
+    let mut same_bits: Option<Passes> = None;
+    for set in Instructions::available() {
+        let found = passes(&net, &x, &d_y, set);
+        for b in 0..lanes {
+            for (row, y) in expected.outputs[b].iter().enumerate() {
+                let y_found = f64::from(found.output.row(row)[b]);
+                assert!((y_found - y).abs() < 1e-5, "{set:?} {shape:?} {lanes}: {y_found} instead of {y}");
+            }
+            for (row, d) in expected.d_inputs[b].iter().enumerate() {
+                let d_found = f64::from(found.d_input.row(row)[b]);
+                assert!((d_found - d).abs() < 2e-5, "{set:?} {shape:?} {lanes}: {d_found} instead of {d}");
+            }
+        }
+        let tolerance = 1e-5 * (1.0 + lanes as f64).sqrt();
+        for (i, (found, g)) in found.gradient.iter().zip(&expected.gradient).enumerate() {
+            let error = (f64::from(*found) - g).abs();
+            assert!(error < tolerance, "{set:?} {shape:?} {lanes}: parameter {i}: {found} instead of {g}");
+        }
+        let mut work = Workspace::for_inference(&net, lanes).with_instructions(set);
+        let inferred = net.infer(&x, &mut work);
+        assert!(inferred.iter_rows().zip(found.output.iter_rows()).all(|(a, b)| bits(a) == bits(b)));
+        // AVX2 gives the bits of AVX-512.
+        if set == Instructions::Avx512 {
+            same_bits = Some(found);
+        } else if let (Instructions::Avx2, Some(best)) = (set, &same_bits) {
+            assert!(best.output.iter_rows().zip(found.output.iter_rows()).all(|(a, b)| bits(a) == bits(b)));
+            assert!(best.d_input.iter_rows().zip(found.d_input.iter_rows()).all(|(a, b)| bits(a) == bits(b)));
+            assert_eq!(bits(&best.gradient), bits(&found.gradient));
+        }
+    }
+}
+
+#[test]
+fn passes_agree_with_the_reference() {
+    for (seed, lanes) in [1, 3, 15, 16, 17, 31, 32, 33, 48, 100, 257, 300].into_iter().enumerate() {
+        check(&[6, 64, 64, 2], lanes, seed as u64);
+    }
+    for width in [1, 3, 6, 17, 64, 100] {
+        check(&[width, 1], 5, 1);
+        check(&[1, width, 2], 33, 2);
+        check(&[3, width, width, width, 1], 40, 3);
+        check(&[width, 7, width], 65, 4);
+    }
+}
+
+#[test]
+fn no_lanes_is_no_trouble() {
+    check(&[2, 3, 1], 0, 0);
+}
+
+#[test]
+fn the_reference_agrees_with_finite_differences() {
+    let mut rng = Rng::new(7);
+    let net = random_net(&[3, 5, 4, 2], &mut rng);
+    let (x, d_y) = ([0.3, -0.7, 0.2], [0.9, -0.4]);
+    let mut reference = Reference::new(&net);
+    reference.add(&x, &d_y);
+    let loss = |r: &Reference, x: &[f64]| -> f64 {
+        let y = r.forward(x).pop().expect("an output");
+        y.iter().zip(&d_y).map(|(y, d)| y * d).sum()
+    };
+    let h = 1e-5;
+    for i in 0..net.parameters().len() {
+        let (mut plus, mut minus) = (Reference::new(&net), Reference::new(&net));
+        plus.parameters[i] += h;
+        minus.parameters[i] -= h;
+        let slope = (loss(&plus, &x) - loss(&minus, &x)) / (2.0 * h);
+        assert!((slope - reference.gradient[i]).abs() < 1e-8, "parameter {i}");
+    }
+    for k in 0..3 {
+        let (mut plus, mut minus) = (x, x);
+        plus[k] += h;
+        minus[k] -= h;
+        let slope = (loss(&reference, &plus) - loss(&reference, &minus)) / (2.0 * h);
+        assert!((slope - reference.d_inputs[0][k]).abs() < 1e-8, "input {k}");
+    }
+}
+
+#[test]
+fn backward_adds_to_the_gradient() {
+    let mut rng = Rng::new(3);
+    let net = random_net(&[2, 9, 2], &mut rng);
+    let (x, d_y) = (random_batch(2, 20, &mut rng), random_batch(2, 20, &mut rng));
+    let mut work = Workspace::new(&net, 20);
+    let mut gradient = vec![0.0; net.parameters().len()];
+    net.forward(&x, &mut work);
+    net.backward(&mut work, &d_y, &mut gradient);
+    let once = gradient.clone();
+    net.backward(&mut work, &d_y, &mut gradient);
+    assert!(gradient.iter().zip(&once).all(|(twice, once)| *twice == 2.0 * once));
+}
+
+#[test]
+fn a_workspace_can_be_used_again_with_fewer_lanes() {
+    let mut rng = Rng::new(5);
+    let net = random_net(&[6, 33, 2], &mut rng);
+    let mut work = Workspace::new(&net, 100);
+    for lanes in [100, 7, 64, 17, 100] {
+        let (x, d_y) = (random_batch(6, lanes, &mut rng), random_batch(2, lanes, &mut rng));
+        let fresh = passes(&net, &x, &d_y, Instructions::best());
+        let mut gradient = vec![0.0; net.parameters().len()];
+        assert_eq!(net.forward(&x, &mut work).row(1), fresh.output.row(1));
+        net.backward(&mut work, &d_y, &mut gradient);
+        assert_eq!(gradient, fresh.gradient);
+    }
+}
+
+#[test]
+fn not_a_number_is_not_hidden() {
+    let net = random_net(&[1, 20, 1], &mut Rng::new(1));
+    let mut x = Batch::new(1, 40);
+    x.row_mut(0)[7] = f32::NAN;
+    x.row_mut(0)[8] = f32::INFINITY;
+    for set in Instructions::available() {
+        let mut work = Workspace::new(&net, 40).with_instructions(set);
+        let y = net.forward(&x, &mut work);
+        assert!((0..40).all(|b| y.row(0)[b].is_nan() == (b == 7)));
+    }
+}
+
+proptest! {
+    #[test]
+    fn random_shapes_agree_with_the_reference(
+        shape in prop::collection::vec(1_usize..40, 2..5),
+        lanes in 1_usize..80,
+        seed in any::<u64>(),
+    ) {
+        check(&shape, lanes, seed);
+    }
+
+    #[test]
+    fn a_lane_does_not_depend_on_where_it_is(
+        shape in prop::collection::vec(1_usize..40, 2..5),
+        lanes in 1_usize..100,
+        others in 1_usize..100,
+        seed in any::<u64>(),
+    ) {
+        let mut rng = Rng::new(seed);
+        let net = random_net(&shape, &mut rng);
+        let (x, mut z) = (random_batch(shape[0], lanes, &mut rng), random_batch(shape[0], others, &mut rng));
+        let (from, to) = (rng.index(lanes), rng.index(others));
+        for row in 0..shape[0] {
+            z.row_mut(row)[to] = x.row(row)[from];
+        }
+        for set in Instructions::available() {
+            let mut work = Workspace::new(&net, lanes.max(others)).with_instructions(set);
+            let here: Vec<u32> = net.forward(&x, &mut work).iter_rows().map(|y| y[from].to_bits()).collect();
+            let there: Vec<u32> = net.infer(&z, &mut work).iter_rows().map(|y| y[to].to_bits()).collect();
+            prop_assert_eq!(here, there);
+        }
+    }
+}
