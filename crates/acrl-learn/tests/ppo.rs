@@ -10,7 +10,7 @@ use acrl_learn::{
     Advice, LearnError, PolicyFile, Ppo, PpoSettings, Sampler, Training, TrainingRecord, settle,
 };
 
-/// A point on a line from 0 to 1 that moves, or jumps to the middle by choice; `left` and `right` are its ends.
+/// A point on a line from 0 to 1 that moves, or stays by choice; `left` and `right` are its ends.
 struct Line {
     names: Vec<String>,
     /// What is claimed to be 1.
@@ -56,9 +56,8 @@ impl BatchEnvironment for Line {
             let x = state.at(0, lane);
             rewards.set(0, lane, if x < 0.2 { self.reward } else { 0.0 });
             rewards.set(1, lane, if x > 0.8 { self.reward } else { 0.0 });
-            let jump = actions.at(1, lane) == 1.0;
-            let next = if jump { 0.5 } else { x + 0.1 * actions.at(0, lane).clamp(-1.0, 1.0) };
-            state.set(0, lane, next.clamp(0.0, 1.0));
+            let moving = if actions.at(1, lane) == 0.0 { 0.1 } else { 0.0 };
+            state.set(0, lane, (x + moving * actions.at(0, lane).clamp(-1.0, 1.0)).clamp(0.0, 1.0));
         }
         Ok(())
     }
@@ -88,7 +87,7 @@ fn it_learns_to_go_where_the_weight_is_with_numbers_and_choices() {
 }
 
 fn learns(task: &BatchTask<'_>, seed: u64) {
-    let settings = PpoSettings { decisions: 1_000_000, ..PpoSettings::default() };
+    let settings = PpoSettings { decisions: 500_000, ..PpoSettings::default() };
     let mut ppo = Ppo::new(task, settings, seed).unwrap();
     while ppo.iteration() < ppo.iterations() {
         ppo.iterate(task).unwrap();
