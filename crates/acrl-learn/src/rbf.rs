@@ -8,6 +8,7 @@
 //!
 //! What φ is a function of is the [`Weighting`]: the paper's raw λ on a box, or normalised weights.
 
+mod aligned;
 mod axis;
 mod field;
 mod kernels;

@@ -48,7 +48,7 @@ impl Field {
         let Self { kernels, values, gradient, known, touched, arch } = self;
         let outputs = tensor.outputs;
         let new = touched.len();
-        for &(node, _) in &kernels.state {
+        for &(node, _) in kernels.state() {
             if !std::mem::replace(&mut known[node as usize], true) {
                 touched.push(node);
             }
@@ -58,24 +58,23 @@ impl Field {
             new.iter().for_each(|n| gradient[*n as usize * outputs..][..outputs].fill(0.0));
             arch.dispatch(Contract { tensor, kernels, nodes: new, values });
         }
-        out.fill(0.0);
-        for &(node, kappa) in &kernels.state {
-            let values = &values[node as usize * outputs..][..outputs];
-            for o in 0..outputs {
-                out[o] += f64::from(kappa * values[o]);
-            }
+        // A loop for each of the small numbers of outputs there usually are, so that the sums stay in registers.
+        match outputs {
+            1 => gather::<1>(kernels.state(), values, out),
+            2 => gather::<2>(kernels.state(), values, out),
+            3 => gather::<3>(kernels.state(), values, out),
+            _ => gather_any(kernels.state(), values, out),
         }
     }
 
     /// Adds Σ_o coefficient_o ∂f_o/∂f_{n,o} at a state with these kernels.
     #[inline]
     pub(crate) fn add_gradient(&mut self, state: &[(u32, f32)], coefficients: &[f64]) {
-        let outputs = coefficients.len();
-        for &(node, kappa) in state {
-            let gradient = &mut self.gradient[node as usize * outputs..][..outputs];
-            for o in 0..outputs {
-                gradient[o] += coefficients[o] as f32 * kappa;
-            }
+        match coefficients.len() {
+            1 => scatter::<1>(state, coefficients, &mut self.gradient),
+            2 => scatter::<2>(state, coefficients, &mut self.gradient),
+            3 => scatter::<3>(state, coefficients, &mut self.gradient),
+            _ => scatter_any(state, coefficients, &mut self.gradient),
         }
     }
 
@@ -90,6 +89,54 @@ impl Field {
         let (kernels, nodes, gradient) = (&self.kernels, &self.touched, &self.gradient);
         self.arch.dispatch(Ascend { tensor, kernels, nodes, gradient });
         self.release();
+    }
+}
+
+/// Σ_n κ_n f_{n,o} for each of N outputs.
+#[inline(always)]
+fn gather<const N: usize>(state: &[(u32, f32)], values: &[f32], out: &mut [f64]) {
+    let (values, _) = values.as_chunks::<N>();
+    let mut sums = [0.0; N];
+    for &(node, kappa) in state {
+        let values = values[node as usize];
+        for o in 0..N {
+            sums[o] += f64::from(kappa * values[o]);
+        }
+    }
+    out.copy_from_slice(&sums);
+}
+
+fn gather_any(state: &[(u32, f32)], values: &[f32], out: &mut [f64]) {
+    let outputs = out.len();
+    out.fill(0.0);
+    for &(node, kappa) in state {
+        let values = &values[node as usize * outputs..][..outputs];
+        for o in 0..outputs {
+            out[o] += f64::from(kappa * values[o]);
+        }
+    }
+}
+
+/// g_{n,o} ← g_{n,o} + c_o κ_n for each of N outputs.
+#[inline(always)]
+fn scatter<const N: usize>(state: &[(u32, f32)], coefficients: &[f64], gradient: &mut [f32]) {
+    let (gradient, _) = gradient.as_chunks_mut::<N>();
+    let coefficients: [f32; N] = std::array::from_fn(|o| coefficients[o] as f32);
+    for &(node, kappa) in state {
+        let gradient = &mut gradient[node as usize];
+        for o in 0..N {
+            gradient[o] += coefficients[o] * kappa;
+        }
+    }
+}
+
+fn scatter_any(state: &[(u32, f32)], coefficients: &[f64], gradient: &mut [f32]) {
+    let outputs = coefficients.len();
+    for &(node, kappa) in state {
+        let gradient = &mut gradient[node as usize * outputs..][..outputs];
+        for o in 0..outputs {
+            gradient[o] += coefficients[o] as f32 * kappa;
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! The products of kernels at one state and one λ.
 
+use super::aligned::Aligned;
 use super::tensor::PAD;
 use super::{Axis, Tensor};
 
@@ -9,13 +10,15 @@ const NEGLIGIBLE: f32 = 1e-3;
 /// κ_n(s) for the nodes at which it is not negligible, and φ_j(λ) for all j.
 #[derive(Debug, Clone)]
 pub(crate) struct Kernels {
-    pub(crate) state: Vec<(u32, f32)>,
-    pub(super) multipliers: Vec<f32>,
+    /// Nodes and κ_n; the first `count` are those of the state.
+    pub(super) state: Vec<(u32, f32)>,
+    pub(super) count: usize,
+    pub(super) multipliers: Aligned,
     /// The blocks of φ that are not negligible.
     pub(super) blocks: Vec<u32>,
     /// From where to where these blocks reach in a row of θ; and room for a row.
     pub(super) runs: Vec<(usize, usize)>,
-    pub(super) sums: Vec<f32>,
+    pub(super) sums: Aligned,
     /// One axis.
     axis: [f32; Axis::NODES],
     spare: Vec<(u32, f32)>,
@@ -25,37 +28,43 @@ impl Kernels {
     /// Room for the kernels of a tensor.
     pub(crate) fn new(tensor: &Tensor) -> Self {
         Self {
-            state: Vec::with_capacity(tensor.nodes + 1),
-            multipliers: vec![0.0; tensor.padded],
+            state: vec![(0, 0.0); tensor.nodes + 1],
+            count: 0,
+            multipliers: Aligned::zeros(tensor.padded),
             blocks: Vec::with_capacity(tensor.padded / PAD),
             runs: Vec::with_capacity(tensor.row() / PAD),
-            sums: vec![0.0; tensor.row()],
+            sums: Aligned::zeros(tensor.row()),
             axis: [0.0; Axis::NODES],
-            spare: Vec::with_capacity(tensor.nodes + 1),
+            spare: vec![(0, 0.0); tensor.nodes + 1],
         }
+    }
+
+    /// The nodes at which κ_n(s) is not negligible, with κ_n(s).
+    #[inline(always)]
+    pub(crate) fn state(&self) -> &[(u32, f32)] {
+        &self.state[..self.count]
     }
 
     /// κ_n(s) = Π κ(s_i), the last coordinate running fastest.
     #[inline(always)]
     pub(crate) fn set_state(&mut self, axes: &[Axis], state: impl Iterator<Item = f64>) {
-        self.state.clear();
-        self.state.push((0, 1.0));
+        self.state[0] = (0, 1.0);
+        self.count = 1;
         for (axis, x) in axes.iter().zip(state) {
             axis.kernels(x, &mut self.axis);
             let kernels = &self.axis[..axis.nodes];
             let low = kernels.iter().take_while(|k| **k < NEGLIGIBLE).count();
             let high = axis.nodes - kernels.iter().rev().take_while(|k| **k < NEGLIGIBLE).count();
-            // Written in any case and counted if it is not negligible: no branch to guess wrongly.
-            self.spare.resize(self.state.len() * high.saturating_sub(low) + 1, (0, 0.0));
             let mut count = 0;
-            for &(node, product) in &self.state {
+            for &(node, product) in &self.state[..self.count] {
                 for k in low..high {
                     let value = product * kernels[k];
+                    // Written in any case and counted if it is not negligible: no branch to guess wrongly.
                     self.spare[count] = (node * axis.nodes as u32 + k as u32, value);
                     count += usize::from(value >= NEGLIGIBLE);
                 }
             }
-            self.spare.truncate(count);
+            self.count = count;
             std::mem::swap(&mut self.state, &mut self.spare);
         }
     }
@@ -81,12 +90,13 @@ impl Kernels {
         }
         self.blocks.clear();
         for (i, block) in self.multipliers.chunks_exact_mut(PAD).enumerate() {
-            let mut sum = 0.0;
+            // Bits, as these may be put together in any order.
+            let mut any = 0;
             for phi in block {
                 *phi = if *phi >= NEGLIGIBLE { *phi } else { 0.0 };
-                sum += *phi;
+                any |= phi.to_bits();
             }
-            if sum > 0.0 {
+            if any != 0 {
                 self.blocks.push(i as u32);
             }
         }

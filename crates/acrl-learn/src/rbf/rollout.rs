@@ -145,7 +145,8 @@ impl Rollout {
             environment.observe(state, observation);
             field.kernels.set_state(tensor.state(), observation.as_slice().iter().copied());
             field.value(tensor, outputs);
-            step.kernels.clone_from(&field.kernels.state);
+            step.kernels.clear();
+            step.kernels.extend_from_slice(field.kernels.state());
             step.value = outputs[outputs.len() - 1];
             for (i, (middle, unit)) in units.iter().enumerate() {
                 step.noise[i] = rng.normal();

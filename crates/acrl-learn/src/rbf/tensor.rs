@@ -9,6 +9,7 @@
 use pulp::Simd;
 use serde::{Deserialize, Serialize};
 
+use super::aligned::Aligned;
 use super::{Axis, Kernels};
 use crate::LearnError;
 use crate::error::{length, setting};
@@ -27,7 +28,7 @@ pub(crate) struct Tensor {
     pub(super) nodes: usize,
     /// That of products over multipliers, padded.
     pub(super) padded: usize,
-    pub(super) theta: Vec<f32>,
+    pub(super) theta: Aligned,
 }
 
 /// A tensor as it is stored: θ without padding, by node, output and kernel of the multipliers.
@@ -64,7 +65,14 @@ impl Tensor {
         )?;
         let (nodes, kernels) = (product(&state) as usize, product(&multipliers) as usize);
         let padded = kernels.next_multiple_of(PAD);
-        Ok(Self { state, multipliers, outputs, nodes, padded, theta: vec![0.0; nodes * outputs * padded] })
+        Ok(Self {
+            state,
+            multipliers,
+            outputs,
+            nodes,
+            padded,
+            theta: Aligned::zeros(nodes * outputs * padded),
+        })
     }
 
     /// With θ in the order of [`theta`](Self::theta).
@@ -136,8 +144,10 @@ impl Tensor {
 
     /// The tensor of the first outputs.
     pub(crate) fn first(&self, outputs: usize) -> Self {
-        let rows = self.theta.chunks_exact(self.row());
-        let theta = rows.flat_map(|row| row[..outputs * self.padded].iter().copied()).collect();
+        let width = outputs * self.padded;
+        let mut theta = Aligned::zeros(self.nodes * width);
+        let rows = theta.chunks_exact_mut(width).zip(self.theta.chunks_exact(self.row()));
+        rows.for_each(|(to, from)| to.copy_from_slice(&from[..width]));
         Self { outputs, theta, state: self.state.clone(), multipliers: self.multipliers.clone(), ..*self }
     }
 
@@ -145,7 +155,8 @@ impl Tensor {
     #[inline(always)]
     pub(crate) fn value<S: Simd>(&self, simd: S, kernels: &mut Kernels, out: &mut [f64]) {
         let theta = S::as_simd_f32s(&self.theta).0;
-        let Kernels { state, multipliers, blocks, runs, sums, .. } = kernels;
+        let Kernels { state, count, multipliers, blocks, runs, sums, .. } = kernels;
+        let state = &state[..*count];
         let (phi, sums) = (S::as_simd_f32s(multipliers).0, S::as_mut_simd_f32s(sums).0);
         let (row, per_block) = (self.row() / S::F32_LANES, PAD / S::F32_LANES);
         // Blocks that are neighbours in a row of θ are summed up together.
@@ -160,9 +171,9 @@ impl Tensor {
             }
         }
         for &(mut at, end) in runs.iter() {
-            while end - at >= 8 {
-                sum_eight(simd, theta, row, state, at, sums);
-                at += 8;
+            while end - at >= 12 {
+                sum_twelve(simd, theta, row, state, at, sums);
+                at += 12;
             }
             while end - at >= 4 {
                 sum_four(simd, theta, row, state, at, sums);
@@ -211,7 +222,7 @@ macro_rules! sum_nodes {
     };
 }
 
-sum_nodes!(sum_eight, 8, a 0, b 1, c 2, d 3, e 4, f 5, g 6, h 7);
+sum_nodes!(sum_twelve, 12, a 0, b 1, c 2, d 3, e 4, f 5, g 6, h 7, i 8, j 9, k 10, l 11);
 sum_nodes!(sum_four, 4, a 0, b 1, c 2, d 3);
 sum_nodes!(sum_one, 1, a 0);
 

@@ -159,7 +159,7 @@ fn a_step_on_theta_is_the_gradient_of_the_log_density() {
         let mut mean = [0.0; 2];
         field.kernels.set_state(tensor.state(), state.into_iter());
         field.value(&tensor, &mut mean);
-        let kernels = field.kernels.state.clone();
+        let kernels = field.kernels.state().to_vec();
         field.add_gradient(&kernels, &[0, 1].map(|o| credit * (action[o] - mean[o]) / (sigma * sigma)));
     }
     field.ascend(&mut moved);
