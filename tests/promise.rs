@@ -9,15 +9,16 @@ use acrl::{
     Requirement, Rng, Silent, Specification,
 };
 use acrl_envs::{Drone, RandomPlanar, Wireless};
-use acrl_learn::{MlpPolicy, Ppo, PpoSettings, settle};
+use acrl_learn::{Advice, MlpPolicy, Ppo, PpoSettings, rehearse, settle};
 
 const STEPS: u64 = 200_000;
 const RUNS: usize = 10;
 
-/// A trained policy, and what it settles at.
+/// A trained policy, what it settles at, and how to execute it.
 struct Trained {
     policy: MlpPolicy,
     library: Library,
+    advice: Advice,
 }
 
 fn train(task: &BatchTask<'_>, decisions: u64, seed: u64) -> Trained {
@@ -27,14 +28,15 @@ fn train(task: &BatchTask<'_>, decisions: u64, seed: u64) -> Trained {
     }
     let mut policy = ppo.policy();
     let library = settle(task, &mut policy, seed).unwrap();
-    Trained { policy, library }
+    let advice = rehearse(task, &mut policy, &library, seed).unwrap()[0].advice;
+    Trained { policy, library, advice }
 }
 
 /// The largest certified shortfall in units of ranges, and the mean objective, as `acrl run` executes by default.
 fn execute(trained: &Trained, task: &BatchTask<'_>, ignoring: bool) -> (f64, f64) {
     let scales = task.scales();
     let start = trained.library.start(&task.specification().bounds(), scales, task.has_objective());
-    let (step_size, epoch) = if task.has_objective() { (1.2, 400) } else { (0.6, 200) };
+    let Advice { step_size, epoch, steering } = trained.advice;
     let requirements = task.specification().requirements().to_vec();
     let dynamics = DualDynamics::new(requirements, step_size, EpochLength::Auto(epoch)).unwrap();
     let dynamics = dynamics.with_scales(scales[0], &scales[1..]).unwrap();
@@ -43,6 +45,7 @@ fn execute(trained: &Trained, task: &BatchTask<'_>, ignoring: bool) -> (f64, f64
     let mut policy = trained.policy.clone();
     let library = Some(&trained.library);
     let runs = BatchExecution::new(task, &mut policy, library, vec![dynamics; RUNS], rngs, STEPS).unwrap();
+    let runs = runs.steered_by(steering);
     let runs = if ignoring { runs.ignoring_objective() } else { runs };
     let runs = runs.run(&mut Silent, &mut |_| ControlFlow::Continue(())).unwrap();
     let shortfalls = runs.iter().flat_map(|run| {
@@ -56,6 +59,7 @@ fn execute(trained: &Trained, task: &BatchTask<'_>, ignoring: bool) -> (f64, f64
 fn keeps(name: &str, environment: &dyn BatchEnvironment, wanted: &[Specification], decisions: u64) -> bool {
     let task = BatchTask::new(environment, wanted[0].clone()).unwrap();
     let trained = train(&task, decisions, 1);
+    println!("{name}: {:?}", trained.advice);
     let mut kept = true;
     for (draw, specification) in wanted.iter().enumerate() {
         let task = BatchTask::new(environment, specification.clone()).unwrap();

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use acrl::{Objective, Requirement};
+use acrl::{Objective, Requirement, Steering};
 use acrl_envs::{LearnerSetting, bundled};
 use clap::builder::Styles;
 use clap::builder::styling::{AnsiColor, Effects};
@@ -238,6 +238,11 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "START", value_parser = start)]
     pub(crate) start: Option<Start>,
 
+    /// What turns multipliers into behaviour: 'policy', or 'library' to hold the entry of the policy's library
+    /// that is best at them [default: what the training found better; with a fixed --epoch, policy]
+    #[arg(long, value_name = "NAME", value_parser = steering)]
+    pub(crate) steering: Option<Steering>,
+
     /// Write the share of the time spent in each cell of a grid over the first two coordinates, as CSV
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub(crate) occupation: Option<PathBuf>,
@@ -375,6 +380,14 @@ fn start(text: &str) -> Result<Start, String> {
     list.map(Start::Given).ok_or_else(|| {
         "expected 'library', 'zero', or NAME=X,NAME=X with numbers that are not negative".to_owned()
     })
+}
+
+fn steering(text: &str) -> Result<Steering, String> {
+    match text {
+        "policy" => Ok(Steering::Policy),
+        "library" => Ok(Steering::Library),
+        _ => Err("expected 'policy' or 'library'".to_owned()),
+    }
 }
 
 fn epoch(text: &str) -> Result<EpochArg, String> {

@@ -108,6 +108,8 @@ pub struct TrainSettings {
     pub hidden: Vec<usize>,
     /// γ of the returns, per decision; none: the learner's.
     pub discount: Option<f64>,
+    /// η_θ, the step size at the start; none: the learner's.
+    pub step_size: Option<f64>,
     /// Steps for which an action is held; none: the environment's.
     pub hold: Option<usize>,
     /// What the critic estimates.
@@ -128,6 +130,7 @@ impl Default for TrainSettings {
             points: 300,
             hidden: vec![64, 64],
             discount: None,
+            step_size: None,
             hold: None,
             targets: TargetSetting::Discounted,
             sampler: SamplerSetting::Dual,
@@ -262,8 +265,18 @@ pub(crate) fn train(root: &Table<'_>, continuous: bool) -> Result<TrainSettings,
     let mut train = if continuous { TrainSettings::continuous() } else { TrainSettings::default() };
     let Some(value) = root.get("train") else { return Ok(train) };
     let table = value.table("[train]")?;
-    table
-        .only(&["learner", "steps", "points", "hidden", "discount", "hold", "targets", "sampler", "seed"])?;
+    table.only(&[
+        "learner",
+        "steps",
+        "points",
+        "hidden",
+        "discount",
+        "step_size",
+        "hold",
+        "targets",
+        "sampler",
+        "seed",
+    ])?;
     if let Some(value) = table.get("learner") {
         train.learner = word(&value, &LearnerSetting::expected())?;
         if continuous && train.learner == LearnerSetting::Tabular {
@@ -291,6 +304,10 @@ pub(crate) fn train(root: &Table<'_>, continuous: bool) -> Result<TrainSettings,
     if let Some(value) = table.get("discount") {
         let discount = value.number().ok().filter(|x| *x > 0.0 && *x < 1.0);
         train.discount = Some(discount.ok_or_else(|| value.wrong("a number above 0 and below 1"))?);
+    }
+    if let Some(value) = table.get("step_size") {
+        let step_size = value.number().ok().filter(|x| *x > 0.0 && *x < 1.0);
+        train.step_size = Some(step_size.ok_or_else(|| value.wrong("a number above 0 and below 1"))?);
     }
     if let Some(value) = table.get("hold") {
         train.hold = Some(value.whole(&HOLD)? as usize);

@@ -48,7 +48,7 @@ fn training_has_defaults_that_depend_on_the_kind_of_problem() {
     assert_eq!((finite.learner, finite.steps), (LearnerSetting::Tabular, 1_000_000));
     let given = train(
         "drone",
-        "learner = 'actor_critic'\nsteps = 5\npoints = 7\nhidden = [32]\ndiscount = 0.9\nhold = 3\ntargets = 'average'\n\
+        "learner = 'actor_critic'\nsteps = 5\npoints = 7\nhidden = [32]\ndiscount = 0.9\nstep_size = 0.01\nhold = 3\ntargets = 'average'\n\
          sampler = 'corners'\nseed = 11",
     );
     let expected = TrainSettings {
@@ -58,6 +58,7 @@ fn training_has_defaults_that_depend_on_the_kind_of_problem() {
         points: 7,
         hidden: vec![32],
         discount: Some(0.9),
+        step_size: Some(0.01),
         hold: Some(3),
         targets: TargetSetting::Average,
         sampler: SamplerSetting::Corners,
@@ -249,6 +250,7 @@ fn every_wrong_training_setting_is_said_in_one_sentence() {
         ("hidden = [64, 0]", "a part of 'hidden' in [train] is 0, expected a whole number from 1 to 4096"),
         ("discount = 1", "'discount' in [train] is 1, expected a number above 0 and below 1"),
         ("discount = nan", "'discount' in [train] is nan, expected a number above 0 and below 1"),
+        ("step_size = 0", "'step_size' in [train] is 0, expected a number above 0 and below 1"),
         ("hold = 0", "'hold' in [train] is 0, expected a whole number from 1 to 10000"),
         ("targets = 'total'", "'targets' in [train] is \"total\", expected one of discounted, average"),
         ("sampler = 'ball'", "'sampler' in [train] is \"ball\", expected one of dual, simplex, corners, box"),

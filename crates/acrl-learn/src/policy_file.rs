@@ -3,11 +3,11 @@
 //! The file is a `safetensors` container: the weights are tensors that any reader of that format opens, and the rest
 //! is metadata. It embeds the problem, so that `acrl run FILE` needs nothing else.
 
-use acrl::{BatchTask, Library, Multipliers, Objective, Requirement, Specification};
+use acrl::{BatchTask, Library, Multipliers, Objective, Requirement, Settled, Specification};
 use acrl_files::{Container, ContainerError, Tensor};
 use serde::{Deserialize, Serialize};
 
-use crate::{Coverage, SeenRewards, TrainedPolicy};
+use crate::{Advice, Coverage, SeenRewards, TrainedPolicy};
 
 /// What a policy file holds.
 #[derive(Debug, Clone)]
@@ -28,16 +28,6 @@ pub struct PolicyFile {
     pub advice: Advice,
     /// Where it comes from.
     pub training: TrainingRecord,
-}
-
-/// How to execute a policy, unless one knows better.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Advice {
-    /// η, in units of the rewards' ranges; the gain per step is η/T₀.
-    pub step_size: f64,
-    /// T₀, or where `auto` starts.
-    pub epoch: u64,
 }
 
 /// Where a policy comes from.
@@ -117,7 +107,8 @@ impl PolicyFile {
         container.nothing_left()?;
         let rewards = specification.requirements().len() + 1;
         let fits = |v: &Vec<f64>| v.len() == rewards && v.iter().all(|x| x.is_finite());
-        if !meta.library.entries.iter().all(|entry| fits(&entry.weights) && fits(&entry.values)) {
+        let fits_entry = |e: &Settled| fits(&e.weights) && fits(&e.values) && e.travel.iter().all(fits);
+        if !meta.library.entries.iter().all(fits_entry) {
             let message = format!("an entry of its library has not {rewards} weights and values");
             return Err(PolicyFileError::Inconsistent(message));
         }

@@ -22,6 +22,7 @@
 //! | `trace` | .95 | κ of the generalised advantages | 0 to 1 |
 //! | `clip` | .2 | how far π(a) may move in one iteration | (0, 1) |
 //! | `deviation` | .6 | σ of numbers at the start, in half-widths of their interval | (0, 10) |
+//! | `last_deviation` | .05 | σ may be no larger at the end: what is executed is the mean, so the mean must be good | (0, 10) |
 //! | `entropy` | 0 | bonus on the entropy of choices | 0 to 1 |
 //! | `gradient_norm` | .5 | longest gradient | above 0 |
 //! | `hidden` | 64, 64 | widths of the hidden layers | 1 to 8 layers of 1 to 1,024 |
@@ -71,6 +72,8 @@ pub struct PpoSettings {
     pub clip: f64,
     /// σ at the start.
     pub deviation: f64,
+    /// The largest σ at the end.
+    pub last_deviation: f64,
     /// Bonus on the entropy of choices.
     pub entropy: f64,
     /// Longest gradient.
@@ -95,6 +98,7 @@ impl Default for PpoSettings {
             trace: 0.95,
             clip: 0.2,
             deviation: 0.6,
+            last_deviation: 0.05,
             entropy: 0.0,
             gradient_norm: 0.5,
             hidden: vec![64, 64],
@@ -120,6 +124,7 @@ impl PpoSettings {
         setting("trace", self.trace, 0.0..=1.0, "a number from 0 to 1")?;
         setting("clip", self.clip, open..1.0, "a number between 0 and 1")?;
         setting("deviation", self.deviation, open..10.0, "a number between 0 and 10")?;
+        setting("last_deviation", self.last_deviation, open..10.0, "a number between 0 and 10")?;
         setting("entropy", self.entropy, 0.0..=1.0, "a number from 0 to 1")?;
         setting("gradient_norm", self.gradient_norm, open.., "a number above 0")?;
         whole("hidden", self.hidden.len(), 8, "1 to 8 layers")?;
@@ -213,6 +218,7 @@ impl Ppo {
         scratch.rollout.advantages(discount, self.settings.trace as f32, None);
         let left = 1.0 - self.iteration as f64 / self.iterations() as f64;
         let step_size = self.settings.step_size * left.max(0.0);
+        self.networks.limit_deviations(self.largest_deviation(left));
         let figures = self.networks.improve(&scratch.rollout, &self.settings, step_size, &mut self.rng);
         self.iteration += 1;
         let figures = figures.map_err(|(quantity, value)| LearnError::Diverged {
@@ -226,6 +232,13 @@ impl Ppo {
         let figures = self.figures(task, figures, &scratch);
         self.scratch = Some(scratch);
         Ok(figures)
+    }
+
+    /// σ is free in the first half of the training, and then held below a bound that goes down geometrically.
+    fn largest_deviation(&self, left: f64) -> f64 {
+        let (first, last) = (self.settings.deviation, self.settings.last_deviation);
+        let free = (2.0 * left).clamp(0.0, 1.0);
+        if free < 1.0 { first.powf(free) * last.powf(1.0 - free) } else { f64::INFINITY }
     }
 
     /// One segment: every lane decides, holds its action, and decides again.

@@ -22,6 +22,7 @@ const AGREEMENT: f64 = 0.1;
 /// An execution changes from one behaviour to another, so each weighting starts where every corner's behaviour has
 /// settled, and from fresh states. Weightings at which the policy stays where it was, so that the starts
 /// disagree, are left out: what they settle at is no property of the weights. Corners are kept in any case.
+/// The places of the library are where the corners settle, and what is lost on the way from there is measured too.
 ///
 /// Weights are in units of the rewards' ranges, so that a middle is between two behaviours.
 pub fn settle(task: &BatchTask<'_>, policy: &mut dyn BatchPolicy, seed: u64) -> Result<Library, Error> {
@@ -64,6 +65,7 @@ pub fn settle(task: &BatchTask<'_>, policy: &mut dyn BatchPolicy, seed: u64) -> 
         }
     }
     let mut held = held.run(task, policy, SETTLING)?;
+    let on_the_way = held.sums.clone();
     held.sums.as_mut_slice().fill(0.0);
     let held = held.run(task, policy, MEASURED)?;
     let average = |i: usize, lane: usize| held.sums.at(i, lane) / MEASURED as f64;
@@ -78,8 +80,20 @@ pub fn settle(task: &BatchTask<'_>, policy: &mut dyn BatchPolicy, seed: u64) -> 
             values.push(of_starts().sum::<f64>() / starts as f64);
         }
         if !apart || j < n {
-            library.entries.push(Settled { weights, values });
+            let lost = |lane: usize, i: usize| SETTLING as f64 * values[i] - on_the_way.at(i, lane);
+            let from = |lane: usize| (0..values.len()).map(|i| lost(lane, i)).collect();
+            let travel = (j * starts..j * starts + n).map(from).collect();
+            library.entries.push(Settled { weights, values, place: 0, travel });
         }
+    }
+    let corners: Vec<Vec<f64>> = library.entries[..n].iter().map(|entry| entry.values.clone()).collect();
+    for entry in &mut library.entries {
+        let distance = |corner: &Vec<f64>| -> f64 {
+            let apart = entry.values.iter().zip(corner).zip(task.scales());
+            apart.map(|((a, b), scale)| (a - b).abs() / scale).sum()
+        };
+        let nearest = corners.iter().map(distance).enumerate().min_by(|a, b| a.1.total_cmp(&b.1));
+        entry.place = nearest.map_or(0, |(i, _)| i);
     }
     Ok(library)
 }

@@ -3,11 +3,11 @@
 
 use acrl::{
     ActionPart, BatchEnvironment, BatchPolicy, BatchTask, Error, Interval, Requirement, Rng, Rows,
-    Specification,
+    Specification, Steering,
 };
 use acrl_files::checkpoint;
 use acrl_learn::{
-    Advice, LearnError, PolicyFile, Ppo, PpoSettings, Sampler, Training, TrainingRecord, settle,
+    Advice, LearnError, PolicyFile, Ppo, PpoSettings, Sampler, Training, TrainingRecord, rehearse, settle,
 };
 
 /// A point on a line from 0 to 1 that moves, or stays by choice; `left` and `right` are its ends.
@@ -99,6 +99,46 @@ fn learns(task: &BatchTask<'_>, seed: u64) {
     assert!(library.optimum(&[0.3, 0.3]).is_some());
 }
 
+/// Goes to an end if nearly all the weight is there, and else does not move.
+struct Undecided;
+
+impl BatchPolicy for Undecided {
+    fn act(&mut self, _: &Rows, weights: &Rows, actions: &mut Rows, _: &mut [Rng]) -> Result<(), Error> {
+        for lane in 0..weights.lanes() {
+            let [left, right] = [weights.at(1, lane), weights.at(2, lane)];
+            let share = right / (left + right);
+            let speed = if share > 0.95 {
+                1.0
+            } else if share < 0.05 {
+                -1.0
+            } else {
+                0.0
+            };
+            actions.set_lane(lane, &[speed, 0.0]);
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn a_policy_that_settles_well_but_cannot_mix_is_steered_by_its_library() {
+    let line = Line::new(1.0);
+    let task = BatchTask::new(&line, line.specification()).unwrap();
+    let library = settle(&task, &mut Undecided, 0).unwrap();
+    // Where it does not move depends on where it was: no entry. 9 steps of a run lead from one end to the region of the
+    // other, and the first 2 of them are still had here.
+    assert!(library.entries.iter().all(|e| e.values[1] == 1.0 || e.values[2] == 1.0), "{library:?}");
+    let (left, right) = (&library.entries[0], &library.entries[1]);
+    assert_eq!((left.place, right.place), (0, 1));
+    assert_eq!(left.travel, [[0.0; 3], [0.0, 9.0, -2.0]]);
+    assert_eq!(right.travel, [[0.0, -2.0, 9.0], [0.0; 3]]);
+    let rehearsed = rehearse(&task, &mut Undecided, &library, 0).unwrap();
+    assert_eq!(rehearsed[0].advice.steering, Steering::Library);
+    assert!(rehearsed[0].missed == 0.0, "{rehearsed:?}");
+    let by_policy = rehearsed.iter().find(|way| way.advice.steering == Steering::Policy).unwrap();
+    assert!(by_policy.missed > 0.0, "{rehearsed:?}");
+}
+
 #[test]
 fn the_number_of_threads_and_an_interruption_change_nothing() {
     let line = Line::new(1.0);
@@ -164,7 +204,7 @@ fn a_policy_file_comes_back_whole_and_knows_its_environment() {
         policy,
         coverage: training.coverage().clone(),
         seen: training.seen(),
-        advice: Advice { step_size: 0.5, epoch: 10 },
+        advice: Advice { step_size: 0.5, epoch: 10, steering: Steering::Library },
         training: TrainingRecord {
             learner: training.learner().into(),
             steps: training.steps(),

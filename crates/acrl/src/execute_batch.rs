@@ -2,6 +2,8 @@
 
 use std::ops::ControlFlow;
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::arity;
 use crate::execute::Watch;
 use crate::{
@@ -29,6 +31,17 @@ pub trait BatchPolicy: Send {
     }
 }
 
+/// What turns λ into behaviour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Steering {
+    /// π(·, λ); and the library, if there is one, once the multipliers keep growing.
+    #[default]
+    Policy,
+    /// The entry of the library that is best at λ, held for an epoch.
+    Library,
+}
+
 /// Runs with dual dynamics, one per lane, that go on together.
 pub struct BatchExecution<'a> {
     task: &'a BatchTask<'a>,
@@ -49,6 +62,7 @@ pub struct BatchExecution<'a> {
     watches: Vec<Watch>,
     epochs: Vec<u64>,
     objective_weight: f64,
+    steering: Steering,
     steps: u64,
     taken: u64,
 }
@@ -91,6 +105,7 @@ impl<'a> BatchExecution<'a> {
             watches: dynamics.iter().map(|one| Watch::new(one, steps)).collect(),
             epochs: vec![0; lanes],
             objective_weight: if task.has_objective() { 1.0 } else { 0.0 },
+            steering: Steering::Policy,
             steps,
             taken: 0,
             task,
@@ -108,6 +123,13 @@ impl<'a> BatchExecution<'a> {
     /// matters, and what that costs.
     pub fn ignoring_objective(mut self) -> Self {
         self.objective_weight = 0.0;
+        (0..self.dynamics.len()).for_each(|lane| self.set_weights(lane));
+        self
+    }
+
+    /// The same, steered by the library from the first step on, or by the policy as long as it does.
+    pub fn steered_by(mut self, steering: Steering) -> Self {
+        self.steering = steering;
         (0..self.dynamics.len()).for_each(|lane| self.set_weights(lane));
         self
     }
@@ -155,7 +177,7 @@ impl<'a> BatchExecution<'a> {
         let dynamics = &mut self.dynamics[lane];
         let start = self.start_length[lane];
         let stuck = dynamics.epoch_length() >= start.saturating_mul(Self::FALLBACK);
-        let fallback = self.entries[lane].is_some();
+        let fallback = self.steering == Steering::Library || self.entries[lane].is_some();
         if stuck && !fallback && self.library.is_some() {
             dynamics.restart_epoch_length(start);
         }
@@ -165,7 +187,7 @@ impl<'a> BatchExecution<'a> {
         }
         if let Some(library) = self.library.filter(|_| stuck || fallback) {
             let lambda: Vec<f64> = self.weights.lane(lane).collect();
-            self.entries[lane] = library.best(&lambda, self.task.scales(), self.entries[lane]);
+            self.entries[lane] = library.best(&lambda, self.entries[lane], dynamics.epoch_length());
             if let Some(j) = self.entries[lane] {
                 self.weights.set_lane(lane, &library.entries[j].weights);
             }

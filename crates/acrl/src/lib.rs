@@ -72,7 +72,7 @@ pub use epoch::{AutoEpoch, Epoch, EpochLength};
 pub use error::Error;
 pub use event::{Event, Observer, Silent};
 pub use execute::{AugmentedState, Execution, MultiplierStatistics, execute, execute_runs};
-pub use execute_batch::{BatchExecution, BatchPolicy};
+pub use execute_batch::{BatchExecution, BatchPolicy, Steering};
 pub use finite::{Choice, FiniteCmdp, FiniteCmdpBuilder, ModelError, ModelFault};
 pub use learner::Learner;
 pub use library::{Library, Settled};

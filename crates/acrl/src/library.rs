@@ -12,13 +12,16 @@ pub struct Settled {
     pub weights: Vec<f64>,
     /// V₀ … V_m.
     pub values: Vec<f64>,
+    /// The place at which it settles, one of those from which the way to entries was measured.
+    pub place: usize,
+    /// Σ (V − r) on the way here from each place: what a change to this entry costs.
+    pub travel: Vec<Vec<f64>>,
 }
 
 /// What π(·, w_j) settles at for many w_j.
 ///
 /// It says what mixtures of the policy's behaviours can reach ([`Library::optimum`], and the diagnosis), where
-/// the multipliers belong, and it is a fallback for execution: instead of π(·, λ) hold the entry that is
-/// best at λ.
+/// the multipliers belong, and it can steer an execution: instead of π(·, λ) hold the entry that is best at λ.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Library {
@@ -27,19 +30,18 @@ pub struct Library {
 }
 
 impl Library {
-    /// A better entry must be better by this share of the prices before an execution changes to it: a
-    /// change costs travel, of which the settled values know nothing.
-    const HYSTERESIS: f64 = 0.1;
-
-    /// argmax_j w·v_j for weights w = (1 or 0, λ), where `scales` are the ranges R₀ … R_m; `current` stays
-    /// unless another one is clearly better.
-    pub fn best(&self, weights: &[f64], scales: &[f64], current: Option<usize>) -> Option<usize> {
-        let value =
-            |j: usize| -> f64 { weights.iter().zip(&self.entries[j].values).map(|(w, v)| w * v).sum() };
-        let best = (0..self.entries.len()).max_by(|&a, &b| value(a).total_cmp(&value(b)))?;
-        let size: f64 = weights.iter().zip(scales).map(|(w, r)| w * r).sum();
-        let kept = current.filter(|&j| value(j) >= value(best) - Self::HYSTERESIS * size);
-        Some(kept.unwrap_or(best))
+    /// argmax_j w·(v_j − d_j/n) for weights w = (1 or 0, λ): the entry to hold for the next n steps. d_j is what
+    /// the way costs from where the `current` entry is, and nothing for that one.
+    pub fn best(&self, weights: &[f64], current: Option<usize>, steps: u64) -> Option<usize> {
+        let dot = |v: &[f64]| -> f64 { weights.iter().zip(v).map(|(w, v)| w * v).sum() };
+        let place = current.and_then(|j| self.entries.get(j)).map(|entry| entry.place);
+        let value = |j: usize| {
+            let entry = &self.entries[j];
+            let travel = place.filter(|_| current != Some(j)).and_then(|i| entry.travel.get(i));
+            dot(&entry.values) - travel.map_or(0.0, |d| dot(d).max(0.0)) / steps.max(1) as f64
+        };
+        let values: Vec<f64> = (0..self.entries.len()).map(value).collect();
+        (0..values.len()).rev().max_by(|&a, &b| values[a].total_cmp(&values[b]))
     }
 
     /// The best mixture of the entries that meets V_i ≥ c_i: an estimate of the optimum, and of λ*.
@@ -70,26 +72,30 @@ mod tests {
     use super::*;
 
     fn library() -> Library {
-        let entry = |weights: [f64; 3], values: [f64; 3]| Settled {
-            weights: weights.to_vec(),
-            values: values.to_vec(),
+        let entry = |place: usize, value: f64| {
+            let at = |i: usize, x: f64| if i == place { x } else { 0.0 };
+            let travel =
+                |from: usize| (0..3).map(|i| if from == place { 0.0 } else { at(i, 20.0) }).collect();
+            Settled {
+                weights: (0..3).map(|i| at(i, 1.0)).collect(),
+                values: (0..3).map(|i| at(i, value)).collect(),
+                place,
+                travel: (0..3).map(travel).collect(),
+            }
         };
-        Library {
-            entries: vec![
-                entry([1.0, 0.0, 0.0], [0.9, 0.0, 0.0]),
-                entry([0.0, 1.0, 0.0], [0.0, 0.9, 0.0]),
-                entry([0.0, 0.0, 1.0], [0.0, 0.0, 0.9]),
-            ],
-        }
+        Library { entries: vec![entry(0, 0.9), entry(1, 0.9), entry(2, 0.9)] }
     }
 
     #[test]
-    fn the_best_entry_is_kept_until_another_is_clearly_better() {
-        let (library, scales) = (library(), [1.0; 3]);
-        assert_eq!(library.best(&[1.0, 1.1, 0.0], &scales, None), Some(1));
-        assert_eq!(library.best(&[1.0, 1.2, 0.0], &scales, Some(0)), Some(0));
-        assert_eq!(library.best(&[1.0, 1.4, 0.0], &scales, Some(0)), Some(1));
-        assert_eq!(Library::default().best(&[1.0], &[1.0], None), None);
+    fn the_best_entry_is_kept_until_another_is_worth_the_way() {
+        let library = library();
+        assert_eq!(library.best(&[1.0, 1.1, 0.0], None, 100), Some(1));
+        // 20 steps of 100 are lost on the way: 1.2·(.9 − .2) < .9 < 1.4·(.9 − .2).
+        assert_eq!(library.best(&[1.0, 1.2, 0.0], Some(0), 100), Some(0));
+        assert_eq!(library.best(&[1.0, 1.4, 0.0], Some(0), 100), Some(1));
+        // Over a longer time the way matters less.
+        assert_eq!(library.best(&[1.0, 1.2, 0.0], Some(0), 1000), Some(1));
+        assert_eq!(Library::default().best(&[1.0], None, 1), None);
     }
 
     #[test]

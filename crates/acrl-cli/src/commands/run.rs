@@ -39,7 +39,11 @@ fn run_finite(
     global: &Global,
     output: &mut Output,
 ) -> anyhow::Result<Verdict> {
-    for (flag, given) in [("--occupation", args.occupation.is_some()), ("--start", args.start.is_some())] {
+    for (flag, given) in [
+        ("--occupation", args.occupation.is_some()),
+        ("--start", args.start.is_some()),
+        ("--steering", args.steering.is_some()),
+    ] {
         ensure!(!given, "{flag} is for policies that were trained; {} is a finite model", args.source.input);
     }
     loaded.apply(&args.execution, global);

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use acrl::{
     BatchExecution, BatchTask, DualDynamics, EpochLength, Execution, Multipliers, Named, Observer, Rng,
-    RunReport, Silent, Symptoms, Verdict as Matter,
+    RunReport, Silent, Steering, Symptoms, Verdict as Matter,
 };
 use acrl_envs::{EpochSetting, RunSettings};
 use acrl_learn::{Advice, CoverageReport, PolicyFile, TrainingRecord};
@@ -37,7 +37,14 @@ pub(crate) fn run(
     advise(&mut problem.run, file.advice, problem.specification.objective().is_some());
     let run = &problem.run;
     let task = BatchTask::new(problem.environment.batch(), problem.specification.clone())?;
-    let plan = Plan { task: &task, file, run, start: start(args.start.as_ref(), file, &task)? };
+    let auto = matches!(run.epoch_length(), EpochLength::Auto(_));
+    let plan = Plan {
+        task: &task,
+        file,
+        run,
+        start: start(args.start.as_ref(), file, &task)?,
+        steering: args.steering.unwrap_or(if auto { file.advice.steering } else { Steering::Policy }),
+    };
     let mut log = args.log.as_deref().map(Log::create).transpose()?;
     let mut occupation = args.occupation.as_deref().map(|_| Occupation::new(&task)).transpose()?;
     interrupt::listen();
@@ -75,6 +82,7 @@ pub(crate) fn run(
                 .collect(),
             policy: &file.training,
             coverage,
+            steering: plan.steering,
             fallbacks,
         })?;
     } else {
@@ -115,6 +123,7 @@ struct RunPolicyJson<'a> {
     start: Named<f64>,
     policy: &'a TrainingRecord,
     coverage: CoverageReport,
+    steering: Steering,
     fallbacks: usize,
 }
 
@@ -169,6 +178,7 @@ struct Plan<'a> {
     file: &'a PolicyFile,
     run: &'a RunSettings,
     start: Multipliers,
+    steering: Steering,
 }
 
 /// Weights are compared with those of the training once in so many steps.
@@ -191,11 +201,12 @@ impl Plan<'_> {
         each_step: &mut dyn FnMut(&BatchExecution<'_>) -> ControlFlow<()>,
     ) -> anyhow::Result<Runs> {
         let mut policy = self.file.policy.clone();
-        let library = matches!(self.run.epoch_length(), EpochLength::Auto(_)).then_some(&self.file.library);
+        let auto = matches!(self.run.epoch_length(), EpochLength::Auto(_));
+        let library = (auto || self.steering == Steering::Library).then_some(&self.file.library);
         let dynamics = vec![self.dynamics()?; runs.len()];
         let rngs = runs.map(|run| Rng::stream(self.run.seed, run as u64)).collect();
         let execution = BatchExecution::new(self.task, &mut policy, library, dynamics, rngs, self.run.steps)?;
-        Ok(execution.run(observer, each_step)?)
+        Ok(execution.steered_by(self.steering).run(observer, each_step)?)
     }
 
     /// All runs on all cores; also a sample of the weights that were asked for, and how many runs ended with

@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use acrl::BatchTask;
-use acrl_envs::{LearnerSetting, SamplerSetting, TargetSetting};
+use acrl::{BatchTask, Steering};
+use acrl_envs::{EpochSetting, LearnerSetting, SamplerSetting, TargetSetting};
 use acrl_files::{RunFolder, checkpoint};
 use acrl_learn::{
     ActorCritic, ActorCriticSettings, Advice, LearnError, PolicyFile, PolicyGradient, PolicyGradientSettings,
-    Ppo, PpoSettings, Sampler, Training, TrainingRecord, settle,
+    Ppo, PpoSettings, Sampler, Training, TrainingRecord, rehearse, settle,
 };
 use anyhow::{bail, ensure};
 use serde::{Deserialize, Serialize};
@@ -67,7 +67,9 @@ pub(crate) fn train(args: &TrainArgs, global: &Global, output: &mut Output) -> a
     let complete = job.run(&task, args, output)?;
     let Job { state, folder } = job;
     folder.finish()?;
+    let rehearsing = output.spinner("rehearsing");
     let file = policy_file(&state, &problem, &task, complete)?;
+    rehearsing.finish_and_clear();
     file.to_container()?.save(&args.output)?;
     report(&file, &state, &task, args, &folder_path, complete, output)?;
     Ok(if complete { Verdict::Good } else { Verdict::Bad })
@@ -104,6 +106,7 @@ fn begin(
                 decisions: steps.map_or(default.decisions, |steps| steps.div_ceil(hold as u64)),
                 hold: Some(hold),
                 discount: train.discount.unwrap_or(default.discount),
+                step_size: train.step_size.unwrap_or(default.step_size),
                 hidden: train.hidden.clone(),
                 sampler,
                 ..default
@@ -118,6 +121,7 @@ fn begin(
                 Sampler::Dual => PolicyGradientSettings::default(),
                 sampler => PolicyGradientSettings { sampler, ..PolicyGradientSettings::default() },
             };
+            settings.step_size = train.step_size.unwrap_or(settings.step_size);
             if let Some(steps) = steps {
                 settings.rollouts = steps.div_ceil(settings.length as u64);
             }
@@ -130,6 +134,7 @@ fn begin(
                 settings.sampler = sampler;
             }
             settings.gamma = train.discount.unwrap_or(settings.gamma);
+            settings.step_size = train.step_size.unwrap_or(settings.step_size);
             if let Some(steps) = steps {
                 settings.rollouts = steps.div_ceil(settings.length as u64);
             }
@@ -221,6 +226,13 @@ fn policy_file(
     let training = &state.training;
     let mut policy = training.policy();
     let library = settle(task, &mut policy, state.seed)?;
+    // Who stops a training does not want to wait, and where the problem fixes the epoch there is nothing to choose.
+    let given = matches!(problem.run.epoch, EpochSetting::Fixed(_));
+    let advice = if complete && !given {
+        rehearse(task, &mut policy, &library, state.seed)?.first().map(|best| best.advice)
+    } else {
+        None
+    };
     Ok(PolicyFile {
         problem: problem.text.clone(),
         specification: problem.specification.clone(),
@@ -228,7 +240,7 @@ fn policy_file(
         library,
         coverage: training.coverage().clone(),
         seen: training.seen().clone(),
-        advice: advice(task),
+        advice: advice.unwrap_or_else(|| Advice::unrehearsed(task)),
         training: TrainingRecord {
             learner: training.learner().to_owned(),
             steps: training.steps(),
@@ -237,15 +249,6 @@ fn policy_file(
             version: env!("CARGO_PKG_VERSION").to_owned(),
         },
     })
-}
-
-/// Without an objective nothing is lost by large steps; with one, multipliers must stay near their prices.
-fn advice(task: &BatchTask<'_>) -> Advice {
-    if task.has_objective() {
-        Advice { step_size: 1.2, epoch: 400 }
-    } else {
-        Advice { step_size: 0.6, epoch: 200 }
-    }
 }
 
 #[derive(Serialize)]
@@ -258,6 +261,7 @@ struct TrainJson<'a> {
     seconds: f64,
     /// What the policy settles at when one reward is all that matters, by that reward.
     corners: acrl::Named<acrl::Named<f64>>,
+    advice: Advice,
 }
 
 fn report(
@@ -287,6 +291,7 @@ fn report(
             iterations: training.iteration(),
             seconds: state.seconds,
             corners: names.iter().enumerate().map(|(j, (name, _))| (name.clone(), corner(j))).collect(),
+            advice: file.advice,
         });
     }
     if !complete {
@@ -313,6 +318,14 @@ fn report(
     }
     output.raw(&table.to_string());
     output.line(styled(FAINT, "what the policy settles at when one reward is all that matters"));
+    let Advice { step_size, epoch, steering } = file.advice;
+    let steering = match steering {
+        Steering::Policy => "its multipliers",
+        Steering::Library => "its library",
+    };
+    let advice =
+        format!("it will run steered by {steering}, with epochs of {epoch} steps and step size {step_size}");
+    output.line(styled(FAINT, advice));
     output.line(styled(FAINT, format!("logs and checkpoint: {}", folder.display())));
     output.hint(format!("Try next: acrl run {policy} --runs 20, or with other bounds: --require 'NAME>=X'."));
     Ok(())

@@ -1,8 +1,9 @@
 //! Which weights and which states to train on: this decides whether the promise is kept.
 //!
 //! Half of the lanes run *dual dynamics while they train*, with requirements drawn at random, and so see the
-//! weights that an executor will ask for, in the states in which it will ask for them. The other half
-//! draws fresh weights from the whole simplex and starts anew with every segment. So that no reward is
+//! weights that an executor will ask for, in the states in which it will ask for them. An eighth hold their weights
+//! for long, and see where that leads in the end. The others draw fresh weights from the whole simplex and start
+//! anew with every segment. So that no reward is
 //! neglected because nothing has ever reached it, states in which it was had are kept, and lanes are sent there.
 
 use acrl::{BatchTask, Error, Rng, Rows};
@@ -55,6 +56,8 @@ const REPLACE: f64 = 1.0 / 64.0;
 const IGNORING: f64 = 0.5;
 /// The probability that a lane with dual dynamics draws new requirements after a segment.
 const NEW_BOUNDS: f64 = 1.0 / 64.0;
+/// The probability that a lane that holds its weights draws new ones after a segment.
+const NEW_WEIGHTS: f64 = 1.0 / 32.0;
 /// The share of requirements that are drawn around the user's own.
 const AROUND_GIVEN: f64 = 0.25;
 
@@ -105,6 +108,11 @@ impl Curriculum {
 
     fn is_dual(&self, lane: usize) -> bool {
         self.sampler == Sampler::Dual && lane < self.idle.len() / 2
+    }
+
+    fn is_holding(&self, lane: usize) -> bool {
+        let lanes = self.idle.len();
+        self.sampler == Sampler::Dual && lane >= lanes - lanes / 8
     }
 
     /// Takes note of where a segment led: keeps states from which a reward was good a little later, so that lanes that
@@ -162,8 +170,16 @@ impl Curriculum {
                 if self.idle[lane] >= PATIENCE && self.restore(dominant, state, lane, rng) {
                     self.idle[lane] = 0;
                 }
-            } else {
+            } else if !self.is_holding(lane) {
                 self.start(task, state, lane, rng)?;
+            } else if rng.uniform() < NEW_WEIGHTS {
+                // From where it is, as in an execution; half of the time all weight on one reward.
+                let first = usize::from(!self.objective);
+                let corner = first + rng.index(self.weights.len() - first);
+                self.draw_weights(lane, None, rng);
+                if rng.uniform() < 0.5 {
+                    (0..self.weights.len()).for_each(|i| self.weights.set(i, lane, f64::from(i == corner)));
+                }
             }
         }
         Ok(())

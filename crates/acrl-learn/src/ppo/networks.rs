@@ -227,6 +227,12 @@ impl Networks {
         }
     }
 
+    /// Lowers deviations σ that are larger than this.
+    pub(crate) fn limit_deviations(&mut self, largest: f64) {
+        let largest = largest.ln() as f32;
+        self.log_deviations.iter_mut().for_each(|log| *log = log.min(largest));
+    }
+
     /// Passes over the rollout in minibatches, with the clipped objective. On an error, which is a quantity
     /// that is no number and its value, the networks are as they were.
     pub(crate) fn improve(

@@ -1,0 +1,136 @@
+//! How to execute a trained policy: found by trying.
+
+use std::ops::ControlFlow;
+
+use acrl::{
+    BatchExecution, BatchPolicy, BatchTask, DualDynamics, EpochLength, Error, Library, Multipliers,
+    Requirement, Rng, Silent, Steering,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::sampler::simplex;
+
+/// How to execute a policy, unless one knows better.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Advice {
+    /// η, in units of the rewards' ranges; the gain per step is η/T₀.
+    pub step_size: f64,
+    /// T₀, or where `auto` starts, for a run of 200,000 steps.
+    pub epoch: u64,
+    /// What turns λ into behaviour.
+    pub steering: Steering,
+}
+
+impl Advice {
+    /// How to execute a policy of which nothing is known. Without an objective nothing is lost by large steps; with
+    /// one, multipliers must stay near their prices.
+    pub fn unrehearsed(task: &BatchTask<'_>) -> Self {
+        let (step_size, epoch) = if task.has_objective() { (1.2, 400) } else { (0.6, 200) };
+        Self { step_size, epoch, steering: Steering::Policy }
+    }
+}
+
+/// A way to execute the policy, and what it came to.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Rehearsed {
+    /// The way.
+    pub advice: Advice,
+    /// By how much requirements were missed beyond what is tolerated, summed over the runs, in units of ranges.
+    pub missed: f64,
+    /// The average objective, in units of its range.
+    pub objective: f64,
+}
+
+/// Steps of a rehearsal: those of a run by default.
+const STEPS: u64 = 200_000;
+/// Requirements to rehearse with, beside the user's own.
+const DRAWN: usize = 7;
+/// The shortfall that counts as none, in units of ranges: half of what a run tolerates by default.
+const TOLERATED: f64 = 0.0025;
+/// The epochs tried with the library.
+const EPOCHS: [u64; 4] = [400, 800, 1600, 3200];
+
+/// The ways to try, the first ones preferred: with an objective, how long a behaviour is held decides what is lost on
+/// the way to the next.
+fn ways(task: &BatchTask<'_>) -> Vec<Advice> {
+    let first = Advice::unrehearsed(task);
+    let tried = if task.has_objective() { EPOCHS.len() } else { 1 };
+    let by_library = |epoch: &u64| Advice { epoch: *epoch, steering: Steering::Library, ..first };
+    std::iter::once(first).chain(EPOCHS[..tried].iter().map(by_library)).collect()
+}
+
+/// Executes the policy in several ways, for the requirements of the task and for others that its library
+/// says can be met, and returns the ways with what they came to, the best one first: fewest requirements missed, then the
+/// better objective.
+///
+/// The agent is to meet requirements that nobody has named yet, so the choice must not depend on one set of them.
+pub fn rehearse(
+    task: &BatchTask<'_>,
+    policy: &mut dyn BatchPolicy,
+    library: &Library,
+    seed: u64,
+) -> Result<Vec<Rehearsed>, Error> {
+    let mut rng = Rng::stream(seed, u64::MAX - 2);
+    let mut wanted = vec![task.specification().bounds()];
+    wanted.extend((0..DRAWN).map(|_| draw(task, library, &mut rng)));
+    let seeds: Vec<u64> = wanted.iter().map(|_| rng.bits()).collect();
+    let mut rehearsed = Vec::new();
+    for advice in ways(task) {
+        let rngs = seeds.iter().map(|seed| Rng::new(*seed)).collect();
+        let dynamics = wanted.iter().map(|bounds| dynamics(task, library, bounds, advice));
+        let dynamics = dynamics.collect::<Result<Vec<_>, _>>()?;
+        let lanes = dynamics.len() as f64;
+        let execution = BatchExecution::new(task, policy, Some(library), dynamics, rngs, STEPS)?;
+        let execution = execution.steered_by(advice.steering);
+        let runs = execution.run(&mut Silent, &mut |_| ControlFlow::Continue(()))?;
+        let (mut missed, mut objective) = (0.0, 0.0);
+        for run in &runs {
+            objective += run.averages.objective() / task.scales()[0] / lanes;
+            let shortfalls = run.certificate.requirements.iter().zip(&task.scales()[1..]);
+            missed += shortfalls.map(|(c, scale)| (c.shortfall / scale - TOLERATED).max(0.0)).sum::<f64>();
+        }
+        rehearsed.push(Rehearsed { advice, missed, objective });
+    }
+    // Stable: the preferred way stays in front of its equals.
+    rehearsed.sort_by(|a, b| a.missed.total_cmp(&b.missed).then(b.objective.total_cmp(&a.objective)));
+    Ok(rehearsed)
+}
+
+/// The dynamics of a run with other bounds.
+fn dynamics(
+    task: &BatchTask<'_>,
+    library: &Library,
+    bounds: &[f64],
+    advice: Advice,
+) -> Result<DualDynamics, Error> {
+    let given = task.specification().requirements().iter().zip(bounds);
+    let requirements = given.map(|(given, c)| {
+        let bound = given.sign() * c;
+        Ok(Requirement::new(given.reward(), given.direction(), bound)?.named(given.name()))
+    });
+    let scales = task.scales();
+    let start = library.start(bounds, scales, task.has_objective());
+    DualDynamics::new(
+        requirements.collect::<Result<_, Error>>()?,
+        advice.step_size,
+        EpochLength::Auto(advice.epoch),
+    )?
+    .with_scales(scales[0], &scales[1..])?
+    .with_multipliers(Multipliers::new(start)?)
+}
+
+/// Bounds that a mixture of the library's entries meets with something to spare: 40 to 90 % of the way from
+/// the least to what the mixture has.
+fn draw(task: &BatchTask<'_>, library: &Library, rng: &mut Rng) -> Vec<f64> {
+    let mut shares = vec![0.0; library.entries.len()];
+    simplex(&mut shares, rng);
+    let part = 0.4 + 0.5 * rng.uniform();
+    let bound = |i: usize| {
+        let of_entries = || library.entries.iter().map(|entry| entry.values[i]);
+        let least = of_entries().fold(f64::INFINITY, f64::min);
+        let mixture: f64 = of_entries().zip(&shares).map(|(v, share)| share * v).sum();
+        least + part * (mixture - least)
+    };
+    (1..task.scales().len()).map(bound).collect()
+}
