@@ -2,7 +2,7 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use acrl::{
-    ActionPart, BatchEnvironment, BatchPolicy, BatchTask, Error, Interval, Requirement, Rng, Rows,
+    ActionPart, BatchEnvironment, BatchPolicy, BatchTask, Error, Interval, Objective, Requirement, Rng, Rows,
     Specification, Steering,
 };
 use acrl_files::checkpoint;
@@ -105,7 +105,7 @@ struct Undecided;
 impl BatchPolicy for Undecided {
     fn act(&mut self, _: &Rows, weights: &Rows, actions: &mut Rows, _: &mut [Rng]) -> Result<(), Error> {
         for lane in 0..weights.lanes() {
-            let [left, right] = [weights.at(1, lane), weights.at(2, lane)];
+            let [left, right] = [2, 1].map(|back| weights.at(weights.len() - back, lane));
             let share = right / (left + right);
             let speed = if share > 0.95 {
                 1.0
@@ -132,11 +132,16 @@ fn a_policy_that_settles_well_but_cannot_mix_is_steered_by_its_library() {
     assert_eq!((left.place, right.place), (0, 1));
     assert_eq!(left.travel, [[0.0; 3], [0.0, 9.0, -2.0]]);
     assert_eq!(right.travel, [[0.0, -2.0, 9.0], [0.0; 3]]);
+    // As much as possible of one, with enough of the other: by itself it moves when a multiplier is above 19 or below .05.
+    let right = Requirement::at_least("right", 0.3).unwrap();
+    let specification = Specification::new(Some(Objective::maximize("left")), vec![right]).unwrap();
+    let task = BatchTask::new(&line, specification).unwrap();
+    let library = settle(&task, &mut Undecided, 0).unwrap();
     let rehearsed = rehearse(&task, &mut Undecided, &library, 0).unwrap();
     assert_eq!(rehearsed[0].advice.steering, Steering::Library);
     assert!(rehearsed[0].missed == 0.0, "{rehearsed:?}");
     let by_policy = rehearsed.iter().find(|way| way.advice.steering == Steering::Policy).unwrap();
-    assert!(by_policy.missed > 0.0, "{rehearsed:?}");
+    assert!(by_policy.missed > 0.0 || by_policy.objective < rehearsed[0].objective, "{rehearsed:?}");
 }
 
 #[test]
