@@ -1,7 +1,7 @@
 # The menu. `make` alone lists it.
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint docs bench fuzz check-slow figures
+.PHONY: help run test lint docs bench bench-train fuzz check-slow figures
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -23,6 +23,10 @@ docs: ## build the API documentation
 
 bench: ## speed of execution beside a bare loop
 	cargo bench -p acrl-cli --bench execution
+
+bench-train: ## PPO beside its peers (installs them on first use); ARGS=--curves: do they learn alike?
+	cargo build --release -p acrl-learn --example bench-train
+	python3 benches/train/run.py --acrl "$${CARGO_TARGET_DIR:-target}/release/examples/bench-train" $(ARGS)
 
 figures: ## redraw the pictures of the README
 	cargo run --release -p acrl-cli --example figure

@@ -30,6 +30,9 @@ PASSES = {"A": 10, "B": 4}
 FRACTIONS = (0.25, 0.5, 1.0)
 CURVE_STEPS = {"A": 200_000, "B": 800_000}
 CALIBRATION = {"A": 20_480, "B": 81_920}
+# What acrl is to reach: times as fast as a peer, and the share of the core's peak.
+AT_LEAST = {"A": {"sb3": 20.0, "cleanrl": 20.0, "jax": 2.0}, "B": {"sb3": 9.0, "cleanrl": 9.0, "jax": 2.3}}
+SHARE_OF_PEAK = {"A": 0.65, "B": 0.75}
 
 # Multiply-adds of the matrix products: 6-64-64-2 and 6-64-64-1 forward; backward is the same again for the weights and,
 # except in the first layer, for the inputs. One rollout forward per step.
@@ -126,11 +129,24 @@ def print_table(rows: Table) -> None:
     print(flush=True)
 
 
+def targets(config: str, median: dict[str, float], share: float) -> bool:
+    """Print what was to be reached and whether it was."""
+    reached = [
+        (f"{name} {goal:g}x", median["acrl"] / median[name], goal)
+        for name, goal in AT_LEAST[config].items()
+        if name in median
+    ]
+    reached.append((f"{SHARE_OF_PEAK[config]:.0%} of peak", share, SHARE_OF_PEAK[config]))
+    words = [f"{what} {'met' if value >= goal else 'MISSED'}" for what, value, goal in reached]
+    print(f"targets of config {config}: {', '.join(words)}\n", flush=True)
+    return all(value >= goal for _, value, goal in reached)
+
+
 def speed(field: dict[str, list[str]], args: argparse.Namespace) -> Result:
     """Environment steps per second: medians over interleaved repetitions."""
     core = args.cores[-1]
     peak = args.peak_gflops or call([str(PYTHON), str(HERE / "peak.py")], core)["peak_gflops"]
-    record: Result = {"mode": "speed", "peak_gflops": peak, "runs": [], "summary": {}}
+    record: Result = {"mode": "speed", "peak_gflops": peak, "met": True, "runs": [], "summary": {}}
     for config in args.config:
         steps: dict[str, int] = {}
         for name, command in field.items():  # also warms the disk cache; not counted
@@ -163,6 +179,8 @@ def speed(field: dict[str, list[str]], args: argparse.Namespace) -> Result:
             achieved = [f"{gflops:.1f}", f"{gflops / peak:.0%}"]
             rows.append([name, f"{median[name]:,.0f}", spread, ratio, *achieved, per_cpu, versions[name]])
         print_table(rows)
+        if "acrl" in median:
+            record["met"] &= targets(config, median, median["acrl"] * FLOP_PER_STEP[config] / 1e9 / peak)
         record["summary"][config] = {
             name: {
                 "median": median[name],

@@ -30,6 +30,7 @@
 
 mod action;
 mod curriculum;
+mod episodes;
 mod networks;
 mod policy;
 mod rollout;
@@ -38,6 +39,8 @@ use acrl::{BatchTask, Named, Rng, Rows};
 use serde::{Deserialize, Serialize};
 
 pub use action::ActionHeads;
+#[doc(hidden)]
+pub use episodes::{EpisodeNotes, Episodes};
 pub use policy::{Inputs, MlpPolicy};
 
 use crate::error::setting;
@@ -213,7 +216,7 @@ impl Ppo {
     pub fn iterate(&mut self, task: &BatchTask<'_>) -> Result<Named<f64>, LearnError> {
         let mut scratch = self.scratch.take().unwrap_or_else(|| Scratch::new(task, &self.settings, self));
         self.experience(task, &mut scratch)?;
-        self.networks.evaluate(&mut scratch.rollout);
+        self.networks.evaluate(&mut scratch.rollout, 0..self.settings.segment + 1);
         let discount = self.settings.discount as f32;
         scratch.rollout.advantages(discount, self.settings.trace as f32, None);
         let left = 1.0 - self.iteration as f64 / self.iterations() as f64;

@@ -1,5 +1,7 @@
 //! The two networks and the clipped step that improves them.
 
+use std::ops::Range;
+
 use acrl::{BatchTask, Rng, Rows};
 use acrl_nn::{Adam, Batch, Mlp, Workspace, clip_norm};
 use rayon::prelude::*;
@@ -119,6 +121,11 @@ impl Networks {
         self.critic.shape().last().copied().unwrap_or(0)
     }
 
+    /// The parameters: actor, critic, ln σ.
+    pub(crate) fn parameters(&self) -> [&[f32]; 3] {
+        [self.actor.parameters(), self.critic.parameters(), &self.log_deviations]
+    }
+
     /// Memory for what these networks experience.
     pub(crate) fn rollout(&self, decisions: usize, lanes: usize) -> Rollout {
         Rollout::new(decisions, lanes, self.inputs.len(), self.heads.parts().len(), self.values())
@@ -131,17 +138,21 @@ impl Networks {
 
     /// The weights of every lane, for a whole rollout; they add up to 1 already.
     pub(crate) fn set_weights(&self, rollout: &mut Rollout, weights: &Rows) {
+        let first = usize::from(!self.inputs.objective());
+        for (i, row) in rollout.weights.chunks_exact_mut(rollout.lanes).enumerate() {
+            row.iter_mut().zip(weights.row(first + i)).for_each(|(out, w)| *out = *w as f32);
+        }
+        (0..=rollout.decisions).for_each(|t| self.see_weights(rollout, t, weights));
+    }
+
+    /// Notes the weights at decision t as inputs.
+    pub(crate) fn see_weights(&self, rollout: &mut Rollout, t: usize, weights: &Rows) {
         let (n, longer) = (rollout.lanes, rollout.longer());
-        let (first, rows) = (usize::from(!self.inputs.objective()), self.inputs.weights());
-        for i in 0..rows {
-            let given = weights.row(first + i);
-            for (out, w) in rollout.weights[i * n..(i + 1) * n].iter_mut().zip(given) {
-                *out = *w as f32;
-            }
+        let first = usize::from(!self.inputs.objective());
+        for i in 0..self.inputs.weights() {
             let row = self.inputs.observation().len() + i;
-            for block in rollout.inputs[row * longer..(row + 1) * longer].chunks_exact_mut(n) {
-                block.copy_from_slice(&rollout.weights[i * n..(i + 1) * n]);
-            }
+            let out = &mut rollout.inputs[row * longer + t * n..][..n];
+            out.iter_mut().zip(weights.row(first + i)).for_each(|(out, w)| *out = *w as f32);
         }
     }
 
@@ -198,30 +209,27 @@ impl Networks {
         }
     }
 
-    /// The critic's opinion of every state of a rollout.
-    pub(crate) fn evaluate(&mut self, rollout: &mut Rollout) {
+    /// The critic's opinion of the states of some decisions of a rollout.
+    pub(crate) fn evaluate(&mut self, rollout: &mut Rollout, decisions: Range<usize>) {
         const TOGETHER: usize = 8;
-        self.prepare(TOGETHER);
-        let longer = rollout.longer();
-        for start in (0..longer).step_by(TOGETHER * CHUNK) {
+        let (longer, end) = (rollout.longer(), decisions.end * rollout.lanes);
+        for start in (decisions.start * rollout.lanes..end).step_by(TOGETHER * CHUNK) {
+            let total = (end - start).div_ceil(CHUNK).min(TOGETHER);
+            self.prepare(total);
             let (critic, inputs) = (&self.critic, &rollout.inputs);
-            self.chunks[..TOGETHER].par_iter_mut().enumerate().for_each(|(c, chunk)| {
-                let begin = (start + c * CHUNK).min(longer);
-                let lanes = CHUNK.min(longer - begin);
-                chunk.input.set_lanes(lanes);
-                chunk.d_values.set_lanes(lanes);
+            on_all_cores(&mut self.chunks[..total], |c, chunk| {
+                let begin = start + c * CHUNK;
+                chunk.input.set_lanes(CHUNK.min(end - begin));
                 for row in 0..chunk.input.rows() {
-                    chunk.input.row_mut(row).copy_from_slice(&inputs[row * longer + begin..][..lanes]);
+                    let out = chunk.input.row_mut(row);
+                    out.copy_from_slice(&inputs[row * longer + begin..][..out.len()]);
                 }
-                let values = critic.infer(&chunk.input, &mut chunk.critic_work);
-                for row in 0..values.rows() {
-                    chunk.d_values.row_mut(row).copy_from_slice(values.row(row));
-                }
+                critic.infer(&chunk.input, &mut chunk.critic_work);
             });
-            for (c, chunk) in self.chunks[..TOGETHER].iter().enumerate() {
-                let begin = (start + c * CHUNK).min(longer);
-                for (row, values) in chunk.d_values.iter_rows().enumerate() {
-                    rollout.values[row * longer + begin..][..values.len()].copy_from_slice(values);
+            for (c, chunk) in self.chunks[..total].iter().enumerate() {
+                for (row, values) in chunk.critic_work.output().iter_rows().enumerate() {
+                    let begin = row * longer + start + c * CHUNK;
+                    rollout.values[begin..][..values.len()].copy_from_slice(values);
                 }
             }
         }
@@ -294,20 +302,17 @@ impl Networks {
         let size = minibatch.len() as f32;
         let mean = minibatch.iter().map(|&i| rollout.advantages[i as usize]).sum::<f32>() / size;
         let square = |i: &u32| (rollout.advantages[*i as usize] - mean).powi(2);
-        let deviation = (minibatch.iter().map(square).sum::<f32>() / size).sqrt() + 1e-8;
+        let variance = minibatch.iter().map(square).sum::<f32>() / (size - 1.0).max(1.0);
+        let deviation = variance.sqrt() + 1e-8;
         let total = minibatch.len().div_ceil(CHUNK);
         self.prepare(total);
         let Self { actor, critic, heads, log_deviations, chunks, .. } = self;
-        let work = |(chunk, part): (&mut Chunk, &[u32])| {
+        on_all_cores(&mut chunks[..total], |c, chunk| {
+            let part = &minibatch[c * CHUNK..minibatch.len().min((c + 1) * CHUNK)];
             chunk.gather(rollout, part, mean, deviation);
             chunk.actor(actor, heads, log_deviations, settings, size);
             chunk.critic(critic, rollout, part, size);
-        };
-        if total == 1 {
-            work((&mut chunks[0], minibatch));
-        } else {
-            chunks[..total].par_iter_mut().zip(minibatch.par_chunks(CHUNK)).for_each(work);
-        }
+        });
         let (first, rest) = self.chunks.split_at_mut(1);
         let first = &mut first[0];
         let mut figures = first.sums;
@@ -322,7 +327,7 @@ impl Networks {
         }
         let gradients = [&first.actor_gradient, &first.critic_gradient, &first.deviation_gradient];
         let norm = gradients.map(|g| clip_norm(g, f32::INFINITY).1.powi(2)).iter().sum::<f32>().sqrt();
-        let scale = (settings.gradient_norm as f32 / norm).min(1.0);
+        let scale = (settings.gradient_norm as f32 / (norm + 1e-6)).min(1.0);
         let [actor, critic, deviation] = gradients;
         self.actor_adam.step_scaled(self.actor.parameters_mut(), actor, step_size, scale);
         self.critic_adam.step_scaled(self.critic.parameters_mut(), critic, step_size, scale);
@@ -430,6 +435,15 @@ impl Chunk {
         self.sums.value_loss = f64::from(loss);
         self.critic_gradient.fill(0.0);
         critic.backward(&mut self.critic_work, &self.d_values, &mut self.critic_gradient);
+    }
+}
+
+/// Works on every chunk. Handing one over to another thread costs more than a chunk does, where there is but one of either.
+fn on_all_cores(chunks: &mut [Chunk], work: impl Fn(usize, &mut Chunk) + Sync) {
+    if chunks.len() == 1 || rayon::current_num_threads() == 1 {
+        chunks.iter_mut().enumerate().for_each(|(c, chunk)| work(c, chunk));
+    } else {
+        chunks.par_iter_mut().enumerate().for_each(|(c, chunk)| work(c, chunk));
     }
 }
 
