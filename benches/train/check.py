@@ -6,6 +6,7 @@ with the formulas of the README in double precision, and the updates are done ag
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import subprocess
@@ -32,7 +33,7 @@ def layers(flat: list[float], outputs: int) -> Layers:
     """Weights (inputs x outputs) and biases, from one vector with W row by row and then c."""
     widths = (problem.OBS_DIM, problem.HIDDEN, problem.HIDDEN, outputs)
     values, at, result = np.asarray(flat, np.float64), 0, []
-    for n, m in zip(widths, widths[1:], strict=False):
+    for n, m in itertools.pairwise(widths):
         weights, bias = values[at : at + n * m].reshape(m, n).T, values[at + n * m : at + (n + 1) * m]
         result.append((weights, bias))
         at += (n + 1) * m
