@@ -82,6 +82,23 @@ pub(crate) trait Isa: Copy {
         }
         sums
     }
+
+    /// Vector i of the result has lane i of each of the 16 vectors.
+    #[inline(always)]
+    fn transpose(self, a: [Self::V; TILE]) -> [Self::V; TILE] {
+        let (mut rows, mut result) = ([[0.0; TILE]; TILE], a);
+        for i in 0..TILE {
+            self.store(a[i], &mut rows[i]);
+        }
+        for i in 0..TILE {
+            let mut column = [0.0; TILE];
+            for k in 0..TILE {
+                column[k] = rows[k][i];
+            }
+            result[i] = self.load(&column);
+        }
+        result
+    }
 }
 
 /// The tile shapes that fill the registers of an instruction set.

@@ -214,55 +214,131 @@ pub(crate) struct Blocks<'a> {
     pub(crate) height: usize,
 }
 
-/// dW += dy xᵀ and dc += dy over some blocks; `odd` says that the last block has one vector only.
+/// The number of vectors into which the features of a lane are laid side by side for the gradient: those of layers that
+/// are wide on both sides. For others it costs more than it gains.
+pub(crate) fn turned(inputs: usize, outputs: usize) -> usize {
+    if outputs >= TILE { inputs / TILE } else { 0 }
+}
+
+/// Lays the first features of each lane of a block side by side: line v · 32 + b has the v-th 16 of lane b.
 #[inline(always)]
-pub(crate) fn gradient<I: Isa>(isa: I, d_y: Blocks, x: Blocks, odd: bool, d_w: &mut [f32], d_c: &mut [f32]) {
-    let (inputs, mut k) = (d_w.len() / d_c.len(), 0);
-    let mut dots = Dots { d_y, x, odd, d_w, inputs };
-    match I::TILES {
-        Tiles::Large => {
-            while k + 8 <= inputs {
-                dots.column::<I, 2, 8>(isa, k, d_c.len());
-                k += 8;
+pub(crate) fn turn<I: Isa>(isa: I, x: &[Row], lines: usize, turned: &mut [Line]) {
+    for (x, turned) in x.chunks_exact(TILE).zip(turned.chunks_exact_mut(BLOCK)) {
+        for (line, to) in turned.chunks_exact_mut(TILE).enumerate().take(lines) {
+            let mut tile = [isa.splat(0.0); TILE];
+            for i in 0..TILE {
+                tile[i] = isa.load(&x[i][line].0);
             }
-            if k + 4 <= inputs {
-                dots.column::<I, 4, 4>(isa, k, d_c.len());
-                k += 4;
-            }
-            if k + 2 <= inputs {
-                dots.column::<I, 8, 2>(isa, k, d_c.len());
-                k += 2;
-            }
-            if k < inputs {
-                dots.column::<I, 16, 1>(isa, k, d_c.len());
-            }
-        }
-        Tiles::Medium => {
-            while k + 3 <= inputs {
-                dots.column::<I, 2, 3>(isa, k, d_c.len());
-                k += 3;
-            }
-            while k < inputs {
-                dots.column::<I, 4, 1>(isa, k, d_c.len());
-                k += 1;
-            }
-        }
-        Tiles::Small => {
-            while k < inputs {
-                dots.column::<I, 2, 1>(isa, k, d_c.len());
-                k += 1;
+            let tile = isa.transpose(tile);
+            for i in 0..TILE {
+                isa.store(tile[i], &mut to[i].0);
             }
         }
     }
+}
+
+/// dW += dy xᵀ and dc += dy over some blocks; `odd` says that the last block has one vector only, and `turned` is what
+/// [`turn`] made of x.
+#[inline(always)]
+pub(crate) fn gradient<I: Isa>(
+    isa: I,
+    d_y: Blocks,
+    x: Blocks,
+    turned: &[Line],
+    odd: bool,
+    d_w: &mut [f32],
+    d_c: &mut [f32],
+) {
+    let (inputs, outputs) = (d_w.len() / d_c.len(), d_c.len());
+    let vectors = self::turned(inputs, outputs);
+    if vectors > 0 {
+        let mut sums = Sums { d_y, turned, vectors, odd, d_w, inputs };
+        match I::TILES {
+            Tiles::Large => sums.columns::<I, 8, 2>(isa, outputs),
+            Tiles::Medium => sums.columns::<I, 6, 1>(isa, outputs),
+            Tiles::Small => sums.columns::<I, 2, 1>(isa, outputs),
+        }
+    }
+    Dots { d_y, x, odd, d_w, inputs }.columns(isa, vectors * TILE, outputs);
     let ones = Ones { d_y, odd };
     let mut j = 0;
-    while j + 8 <= d_c.len() {
-        ones.sum::<I, 8>(isa, &mut d_c[j..][..8], j);
-        j += 8;
+    while j + TILE <= outputs {
+        ones.sum::<I, TILE>(isa, &mut d_c[j..][..TILE], j);
+        j += TILE;
     }
-    while j < d_c.len() {
+    while j < outputs {
         ones.sum::<I, 1>(isa, &mut d_c[j..][..1], j);
         j += 1;
+    }
+}
+
+/// Σ over lanes of dy[j]·x[k], 16 k at a time: lane after lane is added, and there is nothing to add up at the end.
+struct Sums<'a> {
+    d_y: Blocks<'a>,
+    turned: &'a [Line],
+    vectors: usize,
+    odd: bool,
+    d_w: &'a mut [f32],
+    inputs: usize,
+}
+
+impl Sums<'_> {
+    /// The first 16 · `vectors` columns of dW.
+    #[inline(always)]
+    fn columns<I: Isa, const R: usize, const L: usize>(&mut self, isa: I, outputs: usize) {
+        let mut v = 0;
+        while v + L <= self.vectors {
+            self.column::<I, R, L>(isa, v, outputs);
+            v += L;
+        }
+        if v < self.vectors {
+            self.column::<I, R, 1>(isa, v, outputs);
+        }
+    }
+
+    #[inline(always)]
+    fn column<I: Isa, const R: usize, const L: usize>(&mut self, isa: I, v: usize, outputs: usize) {
+        let mut j = 0;
+        while j + R <= outputs {
+            self.tile::<I, R, L>(isa, j, v);
+            j += R;
+        }
+        while j < outputs {
+            self.tile::<I, 1, L>(isa, j, v);
+            j += 1;
+        }
+    }
+
+    #[inline(always)]
+    fn tile<I: Isa, const R: usize, const L: usize>(&mut self, isa: I, j: usize, v: usize) {
+        let mut acc = [[isa.splat(0.0); L]; R];
+        let blocks = self.d_y.rows.len() / self.d_y.height;
+        for block in 0..blocks {
+            let d_y = &self.d_y.rows[block * self.d_y.height + j..][..R];
+            let x = &self.turned[(block * self.vectors + v) * BLOCK..][..L * BLOCK];
+            let lines = if self.odd && block + 1 == blocks { 1 } else { LINES };
+            for line in 0..lines {
+                let x: [&[Line]; L] = std::array::from_fn(|l| &x[l * BLOCK + line * TILE..][..TILE]);
+                for i in 0..TILE {
+                    let mut lines = [isa.splat(0.0); L];
+                    for l in 0..L {
+                        lines[l] = isa.load(&x[l][i].0);
+                    }
+                    for r in 0..R {
+                        let d = isa.splat(d_y[r][line].0[i]);
+                        for l in 0..L {
+                            acc[r][l] = isa.mul_add(d, lines[l], acc[r][l]);
+                        }
+                    }
+                }
+            }
+        }
+        for r in 0..R {
+            let d_w = &mut self.d_w[(j + r) * self.inputs + v * TILE..][..L * TILE];
+            for (d_w, acc) in d_w.as_chunks_mut::<TILE>().0.iter_mut().zip(acc[r]) {
+                isa.store(isa.add(isa.load(d_w), acc), d_w);
+            }
+        }
     }
 }
 
@@ -276,6 +352,47 @@ struct Dots<'a> {
 }
 
 impl Dots<'_> {
+    /// The columns of dW from `k` on, in tiles that fill the registers.
+    #[inline(always)]
+    fn columns<I: Isa>(&mut self, isa: I, mut k: usize, outputs: usize) {
+        let inputs = self.inputs;
+        match I::TILES {
+            Tiles::Large => {
+                while k + 8 <= inputs {
+                    self.column::<I, 2, 8>(isa, k, outputs);
+                    k += 8;
+                }
+                if k + 4 <= inputs {
+                    self.column::<I, 4, 4>(isa, k, outputs);
+                    k += 4;
+                }
+                if k + 2 <= inputs {
+                    self.column::<I, 8, 2>(isa, k, outputs);
+                    k += 2;
+                }
+                if k < inputs {
+                    self.column::<I, 16, 1>(isa, k, outputs);
+                }
+            }
+            Tiles::Medium => {
+                while k + 3 <= inputs {
+                    self.column::<I, 2, 3>(isa, k, outputs);
+                    k += 3;
+                }
+                while k < inputs {
+                    self.column::<I, 4, 1>(isa, k, outputs);
+                    k += 1;
+                }
+            }
+            Tiles::Small => {
+                while k < inputs {
+                    self.column::<I, 2, 1>(isa, k, outputs);
+                    k += 1;
+                }
+            }
+        }
+    }
+
     /// The columns `k..k + C` of dW.
     #[inline(always)]
     fn column<I: Isa, const R: usize, const C: usize>(&mut self, isa: I, k: usize, outputs: usize) {
@@ -363,8 +480,14 @@ impl Ones<'_> {
                 }
             }
         }
-        for (d_c, acc) in d_c.iter_mut().zip(acc) {
-            *d_c += isa.sum(acc);
+        if R == TILE {
+            let mut all = [isa.splat(0.0); TILE];
+            all.copy_from_slice(&acc);
+            d_c.iter_mut().zip(isa.sums(all)).for_each(|(d_c, sum)| *d_c += sum);
+        } else {
+            for (d_c, acc) in d_c.iter_mut().zip(acc) {
+                *d_c += isa.sum(acc);
+            }
         }
     }
 }

@@ -1,13 +1,12 @@
 //! Memory for the passes through a network, and the passes themselves.
 
 use crate::batch::{Batch, TILE};
-use crate::isa::{Instructions, Isa, Kernel};
-use crate::kernels::{self, BLOCK, Blocks, Row, ZERO, height};
+use crate::isa::{Instructions, Isa, Kernel, Line};
+use crate::kernels::{self, BLOCK, Blocks, Row, ZERO, height, turned};
 use crate::mlp::Mlp;
 
-/// Blocks whose gradient is added up in registers before it goes to memory: 512 lanes. With half of that adding up costs
-/// 2 % of a train step more, with more than double the derivatives fall out of the second-level cache.
-const CHUNK: usize = 16;
+/// Blocks whose gradient is added up in registers before it goes to memory: 256 lanes, few enough for the second-level cache.
+const CHUNK: usize = 8;
 
 /// Memory for networks of one shape and up to so many lanes; nothing is allocated after it is made.
 #[derive(Debug, Clone)]
@@ -17,6 +16,8 @@ pub struct Workspace {
     instructions: Instructions,
     /// The inputs of each layer, block by block.
     inputs: Vec<Vec<Row>>,
+    /// The same with the features of a lane side by side, of wide layers.
+    turned: Vec<Vec<Line>>,
     /// The output of one block.
     last: Vec<Row>,
     /// The derivatives on either side of a layer, for a chunk.
@@ -47,6 +48,7 @@ impl Workspace {
             inputs: hidden.iter().map(|n| vec![ZERO; height(*n) * blocks.max(1)]).collect(),
             last: vec![ZERO; outputs],
             deltas: [(); 2].map(|()| vec![ZERO; height(widest) * blocks.min(CHUNK)]),
+            turned: shape.windows(2).map(|n| vec![Line::ZERO; turned(n[0], n[1]) * BLOCK * blocks]).collect(),
             output: Batch::new(outputs, lanes),
             kept: None,
             shape,
@@ -135,7 +137,7 @@ pub(crate) struct Forward<'a> {
 impl Kernel for Forward<'_> {
     #[inline(always)]
     fn run<I: Isa>(self, isa: I) {
-        let Workspace { shape, inputs, last, output, kept, .. } = self.work;
+        let Workspace { shape, inputs, turned, last, output, kept, .. } = self.work;
         let lanes = self.input.lanes();
         output.set_lanes(lanes);
         *kept = self.keep.then_some(lanes);
@@ -147,6 +149,11 @@ impl Kernel for Forward<'_> {
                 let layer = self.net.layer(l);
                 let (before, after) = inputs.split_at_mut(l + 1);
                 let x = &before[l][slot * height(shape[l])..][..shape[l]];
+                let vectors = kernels::turned(shape[l], shape[l + 1]);
+                if self.keep && vectors > 0 {
+                    let size = vectors * BLOCK;
+                    kernels::turn(isa, x, lines, &mut turned[l][slot * size..][..size]);
+                }
                 if let Some(y) = after.first_mut() {
                     kernels::forward::<I, true>(
                         isa,
@@ -176,7 +183,7 @@ pub(crate) struct Backward<'a> {
 impl Kernel for Backward<'_> {
     #[inline(always)]
     fn run<I: Isa>(mut self, isa: I) {
-        let Workspace { shape, inputs, deltas: [delta, next], .. } = self.work;
+        let Workspace { shape, inputs, deltas: [delta, next], turned, .. } = self.work;
         let lanes = self.d_output.lanes();
         let blocks = lanes.div_ceil(BLOCK);
         for first in (0..blocks).step_by(CHUNK) {
@@ -192,10 +199,12 @@ impl Kernel for Backward<'_> {
                 let x = &inputs[l][chunk.start * high_n..chunk.end * high_n];
                 let (d_w, d_c) = self.net.layer_of(l, self.gradient);
                 let d_y = &delta[..chunk.len() * high_m];
+                let size = kernels::turned(n, m) * BLOCK;
                 kernels::gradient(
                     isa,
                     Blocks { rows: d_y, height: high_m },
                     Blocks { rows: x, height: high_n },
+                    &turned[l][chunk.start * size..chunk.end * size],
                     odd,
                     d_w,
                     d_c,

@@ -92,6 +92,33 @@ impl Isa for V4 {
         let q = halve4::<0x44, 0xEE>(self, four[2], four[3]);
         pulp::cast(halve4::<0x88, 0xDD>(self, p, q))
     }
+
+    #[inline(always)]
+    fn transpose(self, a: [__m512; TILE]) -> [__m512; TILE] {
+        // Lanes 4q + c of four vectors side by side in quarter q, at c of each group g of four.
+        let (f, mut fours, mut turned) = (self.avx512f, a, a);
+        for g in (0..TILE).step_by(4) {
+            let (p, q) = (f._mm512_unpacklo_ps(a[g], a[g + 1]), f._mm512_unpackhi_ps(a[g], a[g + 1]));
+            let (r, s) = (f._mm512_unpacklo_ps(a[g + 2], a[g + 3]), f._mm512_unpackhi_ps(a[g + 2], a[g + 3]));
+            fours[g] = f._mm512_shuffle_ps::<0x44>(p, r);
+            fours[g + 1] = f._mm512_shuffle_ps::<0xEE>(p, r);
+            fours[g + 2] = f._mm512_shuffle_ps::<0x44>(q, s);
+            fours[g + 3] = f._mm512_shuffle_ps::<0xEE>(q, s);
+        }
+        // Then the same quarter of all groups.
+        for c in 0..4 {
+            let (p, q) = (fours[c], fours[c + 4]);
+            let (low, high) = (f._mm512_shuffle_f32x4::<0x44>(p, q), f._mm512_shuffle_f32x4::<0xEE>(p, q));
+            let (p, q) = (fours[c + 8], fours[c + 12]);
+            let (low_2, high_2) =
+                (f._mm512_shuffle_f32x4::<0x44>(p, q), f._mm512_shuffle_f32x4::<0xEE>(p, q));
+            turned[c] = f._mm512_shuffle_f32x4::<0x88>(low, low_2);
+            turned[c + 4] = f._mm512_shuffle_f32x4::<0xDD>(low, low_2);
+            turned[c + 8] = f._mm512_shuffle_f32x4::<0x88>(high, high_2);
+            turned[c + 12] = f._mm512_shuffle_f32x4::<0xDD>(high, high_2);
+        }
+        turned
+    }
 }
 
 /// The quarters LOW of two vectors plus their quarters HIGH.
@@ -181,4 +208,41 @@ impl Isa for V3 {
     fn sum(self, a: Self::V) -> f32 {
         sum8(self, self.avx._mm256_add_ps(a[0], a[1]))
     }
+
+    #[inline(always)]
+    fn transpose(self, a: [Self::V; TILE]) -> [Self::V; TILE] {
+        let mut turned = a;
+        for high in 0..2 {
+            for half in 0..2 {
+                let mut eight = [a[0][0]; 8];
+                for i in 0..8 {
+                    eight[i] = a[8 * high + i][half];
+                }
+                let eight = transpose8(self, eight);
+                for i in 0..8 {
+                    turned[8 * half + i][high] = eight[i];
+                }
+            }
+        }
+        turned
+    }
+}
+
+/// Vector i of the result has lane i of each of the 8 vectors.
+#[inline(always)]
+fn transpose8(simd: V3, a: [__m256; 8]) -> [__m256; 8] {
+    let (f, mut fours, mut turned) = (simd.avx, a, a);
+    for g in [0, 4] {
+        let (p, q) = (f._mm256_unpacklo_ps(a[g], a[g + 1]), f._mm256_unpackhi_ps(a[g], a[g + 1]));
+        let (r, s) = (f._mm256_unpacklo_ps(a[g + 2], a[g + 3]), f._mm256_unpackhi_ps(a[g + 2], a[g + 3]));
+        fours[g] = f._mm256_shuffle_ps::<0x44>(p, r);
+        fours[g + 1] = f._mm256_shuffle_ps::<0xEE>(p, r);
+        fours[g + 2] = f._mm256_shuffle_ps::<0x44>(q, s);
+        fours[g + 3] = f._mm256_shuffle_ps::<0xEE>(q, s);
+    }
+    for c in 0..4 {
+        turned[c] = f._mm256_permute2f128_ps::<0x20>(fours[c], fours[c + 4]);
+        turned[c + 4] = f._mm256_permute2f128_ps::<0x31>(fours[c], fours[c + 4]);
+    }
+    turned
 }
