@@ -29,6 +29,7 @@
 //! | `sampler` | dual | the weights to train on | |
 
 mod action;
+mod chunk;
 mod curriculum;
 mod episodes;
 mod networks;

@@ -7,14 +7,11 @@ use acrl_nn::{Adam, Batch, Mlp, Workspace, clip_norm};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
+use super::chunk::{CHUNK, Chunk};
 use super::policy::Inputs;
 use super::rollout::Rollout;
 use super::{ActionHeads, MlpPolicy, PpoSettings};
 use crate::LearnError;
-
-/// Lanes that one core works on at a time: few enough for its cache. A gradient is the sum over such
-/// chunks in their order, so it does not depend on the number of threads.
-const CHUNK: usize = 256;
 
 /// Actor, critic and their optimiser.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -32,6 +29,9 @@ pub(crate) struct Networks {
     chunks: Vec<Chunk>,
     #[serde(skip)]
     acting: Option<Acting>,
+    /// The normalised advantages of a minibatch.
+    #[serde(skip)]
+    advantages: Vec<f32>,
 }
 
 /// What an iteration says about itself.
@@ -52,25 +52,6 @@ pub(crate) struct Figures {
 struct Acting {
     input: Batch,
     work: Workspace,
-}
-
-/// Memory for a chunk of a minibatch, and what it contributes.
-#[derive(Debug, Clone)]
-struct Chunk {
-    input: Batch,
-    actions: Vec<f32>,
-    log_old: Vec<f32>,
-    log_new: Vec<f32>,
-    advantages: Vec<f32>,
-    outputs: Vec<f32>,
-    d_outputs: Batch,
-    d_values: Batch,
-    actor_work: Workspace,
-    critic_work: Workspace,
-    actor_gradient: Vec<f32>,
-    critic_gradient: Vec<f32>,
-    deviation_gradient: Vec<f32>,
-    sums: Figures,
 }
 
 impl Networks {
@@ -114,6 +95,7 @@ impl Networks {
             critic,
             chunks: Vec::new(),
             acting: None,
+            advantages: Vec::new(),
         })
     }
 
@@ -211,23 +193,22 @@ impl Networks {
 
     /// The critic's opinion of the states of some decisions of a rollout.
     pub(crate) fn evaluate(&mut self, rollout: &mut Rollout, decisions: Range<usize>) {
-        const TOGETHER: usize = 8;
         let (longer, end) = (rollout.longer(), decisions.end * rollout.lanes);
-        for start in (decisions.start * rollout.lanes..end).step_by(TOGETHER * CHUNK) {
-            let total = (end - start).div_ceil(CHUNK).min(TOGETHER);
+        let together = if rayon::current_num_threads() == 1 { 1 } else { 8 };
+        for start in (decisions.start * rollout.lanes..end).step_by(together * CHUNK) {
+            let total = (end - start).div_ceil(CHUNK).min(together);
             self.prepare(total);
             let (critic, inputs) = (&self.critic, &rollout.inputs);
-            on_all_cores(&mut self.chunks[..total], |c, chunk| {
+            let work = |(c, chunk): (usize, &mut Chunk)| {
                 let begin = start + c * CHUNK;
-                chunk.input.set_lanes(CHUNK.min(end - begin));
-                for row in 0..chunk.input.rows() {
-                    let out = chunk.input.row_mut(row);
-                    out.copy_from_slice(&inputs[row * longer + begin..][..out.len()]);
-                }
-                critic.infer(&chunk.input, &mut chunk.critic_work);
-            });
+                chunk.evaluate(critic, inputs, longer, begin..end.min(begin + CHUNK));
+            };
+            match &mut self.chunks[..total] {
+                [chunk] => work((0, chunk)),
+                chunks => chunks.par_iter_mut().enumerate().for_each(work),
+            }
             for (c, chunk) in self.chunks[..total].iter().enumerate() {
-                for (row, values) in chunk.critic_work.output().iter_rows().enumerate() {
+                for (row, values) in chunk.values().iter_rows().enumerate() {
                     let begin = row * longer + start + c * CHUNK;
                     rollout.values[begin..][..values.len()].copy_from_slice(values);
                 }
@@ -300,31 +281,36 @@ impl Networks {
         step_size: f32,
     ) -> Figures {
         let size = minibatch.len() as f32;
-        let mean = minibatch.iter().map(|&i| rollout.advantages[i as usize]).sum::<f32>() / size;
-        let square = |i: &u32| (rollout.advantages[*i as usize] - mean).powi(2);
-        let variance = minibatch.iter().map(square).sum::<f32>() / (size - 1.0).max(1.0);
+        self.advantages.clear();
+        self.advantages.extend(minibatch.iter().map(|&i| rollout.advantages[i as usize]));
+        let mean = sum(&self.advantages, |a| a) / size;
+        let variance = sum(&self.advantages, |a| (a - mean) * (a - mean)) / (size - 1.0).max(1.0);
         let deviation = variance.sqrt() + 1e-8;
-        let total = minibatch.len().div_ceil(CHUNK);
+        self.advantages.iter_mut().for_each(|a| *a = (*a - mean) / deviation);
+        // One chunk after the other in the same memory, which the cache holds, or each in its own on another core: each
+        // adds one number to every part of the gradient, so the sums are the same to the bit.
+        let parts = minibatch.len().div_ceil(CHUNK);
+        let total = if rayon::current_num_threads() == 1 { 1 } else { parts };
         self.prepare(total);
-        let Self { actor, critic, heads, log_deviations, chunks, .. } = self;
-        on_all_cores(&mut chunks[..total], |c, chunk| {
-            let part = &minibatch[c * CHUNK..minibatch.len().min((c + 1) * CHUNK)];
-            chunk.gather(rollout, part, mean, deviation);
-            chunk.actor(actor, heads, log_deviations, settings, size);
-            chunk.critic(critic, rollout, part, size);
-        });
-        let (first, rest) = self.chunks.split_at_mut(1);
-        let first = &mut first[0];
-        let mut figures = first.sums;
-        for other in &rest[..total - 1] {
-            add(&mut first.actor_gradient, &other.actor_gradient);
-            add(&mut first.critic_gradient, &other.critic_gradient);
-            add(&mut first.deviation_gradient, &other.deviation_gradient);
-            figures.policy_loss += other.sums.policy_loss;
-            figures.value_loss += other.sums.value_loss;
-            figures.clipped += other.sums.clipped;
-            figures.divergence += other.sums.divergence;
+        let Self { actor, critic, heads, log_deviations, chunks, advantages, .. } = self;
+        let parts = minibatch.chunks(CHUNK).zip(advantages.chunks(CHUNK));
+        let work = |chunk: &mut Chunk, (part, advantages): (&[u32], &[f32])| {
+            chunk.gather(rollout, part, advantages);
+            chunk.actor(actor, heads, log_deviations, settings.clip as f32, size);
+            chunk.critic(critic, size);
+        };
+        chunks[..total].iter_mut().for_each(Chunk::clear);
+        match &mut chunks[..total] {
+            [chunk] => parts.for_each(|part| work(chunk, part)),
+            chunks => {
+                let parts: Vec<_> = parts.collect();
+                chunks.par_iter_mut().zip(parts).for_each(|(chunk, part)| work(chunk, part));
+            }
         }
+        let (first, rest) = self.chunks[..total].split_at_mut(1);
+        let first = &mut first[0];
+        rest.iter().for_each(|other| first.add(other));
+        let figures = first.sums;
         let gradients = [&first.actor_gradient, &first.critic_gradient, &first.deviation_gradient];
         let norm = gradients.map(|g| clip_norm(g, f32::INFINITY).1.powi(2)).iter().sum::<f32>().sqrt();
         let scale = (settings.gradient_norm as f32 / (norm + 1e-6)).min(1.0);
@@ -338,115 +324,18 @@ impl Networks {
     /// Makes room for so many chunks.
     fn prepare(&mut self, total: usize) {
         while self.chunks.len() < total {
-            let (actions, numbers) = (self.heads.parts().len(), self.heads.numbers());
-            self.chunks.push(Chunk {
-                input: Batch::new(self.inputs.len(), CHUNK),
-                actions: vec![0.0; actions * CHUNK],
-                log_old: vec![0.0; CHUNK],
-                log_new: vec![0.0; CHUNK],
-                advantages: vec![0.0; CHUNK],
-                outputs: vec![0.0; self.heads.outputs() * CHUNK],
-                d_outputs: Batch::new(self.heads.outputs(), CHUNK),
-                d_values: Batch::new(self.values(), CHUNK),
-                actor_work: Workspace::new(&self.actor, CHUNK),
-                critic_work: Workspace::new(&self.critic, CHUNK),
-                actor_gradient: vec![0.0; self.actor.parameters().len()],
-                critic_gradient: vec![0.0; self.critic.parameters().len()],
-                deviation_gradient: vec![0.0; numbers],
-                sums: Figures::default(),
-            });
+            self.chunks.push(Chunk::new(&self.actor, &self.critic, &self.heads));
         }
     }
 }
 
-impl Chunk {
-    /// Collects the decisions of a part of a minibatch.
-    fn gather(&mut self, rollout: &Rollout, part: &[u32], mean: f32, deviation: f32) {
-        let (longer, block) = (rollout.longer(), rollout.len());
-        self.input.set_lanes(part.len());
-        self.d_outputs.set_lanes(part.len());
-        self.d_values.set_lanes(part.len());
-        for row in 0..self.input.rows() {
-            let from = &rollout.inputs[row * longer..(row + 1) * longer];
-            self.input.row_mut(row).iter_mut().zip(part).for_each(|(x, i)| *x = from[*i as usize]);
-        }
-        for (out, from) in self.actions.chunks_exact_mut(CHUNK).zip(rollout.actions.chunks_exact(block)) {
-            out.iter_mut().zip(part).for_each(|(x, i)| *x = from[*i as usize]);
-        }
-        for (b, i) in part.iter().enumerate() {
-            self.log_old[b] = rollout.log_probabilities[*i as usize];
-            self.advantages[b] = (rollout.advantages[*i as usize] - mean) / deviation;
-        }
+/// Σ f(x) of 16 numbers at a time: one by one, each addition would wait for the one before it.
+pub(super) fn sum(values: &[f32], f: impl Fn(f32) -> f32) -> f32 {
+    let (tiles, rest) = values.as_chunks::<16>();
+    let mut sums = [0.0f32; 16];
+    for tile in tiles {
+        sums.iter_mut().zip(tile).for_each(|(sum, x)| *sum += f(*x));
     }
-
-    /// The gradient of −mean min(ρ A, clip(ρ) A), where ρ is the ratio of new and old probability.
-    fn actor(
-        &mut self,
-        actor: &Mlp,
-        heads: &ActionHeads,
-        log_deviations: &[f32],
-        settings: &PpoSettings,
-        size: f32,
-    ) {
-        let (lanes, clip) = (self.input.lanes(), settings.clip as f32);
-        let output = actor.forward(&self.input, &mut self.actor_work);
-        for (out, row) in self.outputs.chunks_exact_mut(CHUNK).zip(output.iter_rows()) {
-            out[..lanes].copy_from_slice(row);
-        }
-        let log_new = &mut self.log_new[..lanes];
-        heads.log_probabilities(&self.outputs, &self.actions, CHUNK, log_deviations, log_new);
-        let (mut loss, mut clipped, mut divergence) = (0.0f32, 0.0f32, 0.0f32);
-        for b in 0..lanes {
-            let (log, a) = (log_new[b] - self.log_old[b], self.advantages[b]);
-            let ratio = log.exp();
-            let bounded = ratio.clamp(1.0 - clip, 1.0 + clip);
-            let active = ratio * a <= bounded * a;
-            loss -= (ratio * a).min(bounded * a);
-            clipped += if ratio == bounded { 0.0 } else { 1.0 };
-            divergence += ratio - 1.0 - log;
-            log_new[b] = if active { -a * ratio / size } else { 0.0 };
-        }
-        self.sums.policy_loss = f64::from(loss);
-        self.sums.clipped = f64::from(clipped);
-        self.sums.divergence = f64::from(divergence);
-        self.deviation_gradient.fill(0.0);
-        let d_deviations = &mut self.deviation_gradient;
-        heads.backward(&mut self.outputs, &self.actions, CHUNK, log_deviations, log_new, d_deviations);
-        for (row, from) in self.outputs.chunks_exact(CHUNK).enumerate() {
-            self.d_outputs.row_mut(row).copy_from_slice(&from[..lanes]);
-        }
-        self.actor_gradient.fill(0.0);
-        actor.backward(&mut self.actor_work, &self.d_outputs, &mut self.actor_gradient);
-    }
-
-    /// The gradient of half of ½ mean Σ (v_i − return_i)².
-    fn critic(&mut self, critic: &Mlp, rollout: &Rollout, part: &[u32], size: f32) {
-        let block = rollout.len();
-        let values = critic.forward(&self.input, &mut self.critic_work);
-        let mut loss = 0.0f32;
-        for (row, returns) in rollout.returns.chunks_exact(block).enumerate() {
-            let (value, out) = (values.row(row), self.d_values.row_mut(row));
-            for (b, i) in part.iter().enumerate() {
-                let error = value[b] - returns[*i as usize];
-                loss += 0.5 * error * error;
-                out[b] = error / size;
-            }
-        }
-        self.sums.value_loss = f64::from(loss);
-        self.critic_gradient.fill(0.0);
-        critic.backward(&mut self.critic_work, &self.d_values, &mut self.critic_gradient);
-    }
-}
-
-/// Works on every chunk. Handing one over to another thread costs more than a chunk does, where there is but one of either.
-fn on_all_cores(chunks: &mut [Chunk], work: impl Fn(usize, &mut Chunk) + Sync) {
-    if chunks.len() == 1 || rayon::current_num_threads() == 1 {
-        chunks.iter_mut().enumerate().for_each(|(c, chunk)| work(c, chunk));
-    } else {
-        chunks.par_iter_mut().enumerate().for_each(|(c, chunk)| work(c, chunk));
-    }
-}
-
-fn add(sum: &mut [f32], other: &[f32]) {
-    sum.iter_mut().zip(other).for_each(|(a, b)| *a += b);
+    sums.iter_mut().zip(rest).for_each(|(sum, x)| *sum += f(*x));
+    sums.iter().sum()
 }
