@@ -1,15 +1,22 @@
-//! How fast a finite policy is executed with dual dynamics: `make bench`.
+//! How fast policies are executed with dual dynamics: `make bench`.
 //!
-//! Steps per CPU-second on one core. The peer in the same run is the same loop stripped to its bones: Example 1
-//! hard-coded, no types, no checks, no certificate, no observer. What the library adds is the ratio.
+//! Steps per CPU-second on one core. For finite policies the peer in the same run is the same loop stripped to its
+//! bones: Example 1 hard-coded, no types, no checks, no certificate, no observer. What the library adds is the ratio.
+//!
+//! Continuous policies run on the planar problem with a speed limit, many runs at once as `acrl run --runs` has
+//! them, with T₀ = 1: the policy is asked and λ moves at every step.
 #![allow(missing_docs, clippy::print_stdout, clippy::unwrap_used)]
 
 use std::hint::black_box;
+use std::ops::ControlFlow;
+use std::time::Instant;
 
-use acrl::{DualDynamics, Rng, Silent, Task, execute};
-use acrl_envs::{Problem, Source, bundled};
+use acrl::{BatchExecution, BatchPolicy, BatchTask, DualDynamics, EpochLength, Rng, Silent, Task, execute};
+use acrl_envs::{Planar, PlanarParameters, Problem, Source, bundled};
 use acrl_exact::{ExactPolicy, FiniteTask};
+use acrl_learn::{ActorCritic, ActorCriticSettings, Ppo, PpoSettings};
 use cpu_time::ProcessTime;
+use rayon::prelude::*;
 
 /// Algorithm 2 on Example 1, written out by hand; returns the averages.
 fn bare_loop(steps: u64) -> [f64; 3] {
@@ -69,7 +76,70 @@ fn speed<T>(steps: u64, mut work: impl FnMut() -> T) -> f64 {
     steps as f64 / seconds[2] / 1e6
 }
 
+/// Runs that go on together, as many as `acrl run` takes.
+const LANES: usize = 512;
+
+/// Some batches of runs on the threads there are.
+fn batches(task: &BatchTask<'_>, policy: &(impl BatchPolicy + Clone + Sync), batches: u64, steps: u64) {
+    let scales = task.scales();
+    let dynamics =
+        DualDynamics::new(task.specification().requirements().to_vec(), 0.01, EpochLength::Fixed(1))
+            .and_then(|dynamics| dynamics.with_scales(scales[0], &scales[1..]))
+            .unwrap();
+    (0..batches).into_par_iter().for_each(|batch| {
+        let rngs = (0..LANES as u64).map(|lane| Rng::stream(batch, lane)).collect();
+        let (mut policy, dynamics) = (policy.clone(), vec![dynamics.clone(); LANES]);
+        let execution = BatchExecution::new(task, &mut policy, None, dynamics, rngs, steps).unwrap();
+        black_box(execution.run(&mut Silent, &mut |_| ControlFlow::Continue(())).unwrap());
+    });
+}
+
+/// Speed on one thread, and how much faster two are.
+fn continuous(name: &str, task: &BatchTask<'_>, policy: &(impl BatchPolicy + Clone + Sync), target: f64) {
+    const STEPS: u64 = 1_000;
+    assert_eq!(policy.hold(), 1, "a policy that is asked at every step");
+    let pools = [1, 2].map(|n| rayon::ThreadPoolBuilder::new().num_threads(n).build().unwrap());
+    let rate = pools[0].install(|| speed(STEPS * LANES as u64, || batches(task, policy, 1, STEPS)));
+    // One thread and two in turn, so that they share the machine's moods.
+    let mut ratios: Vec<f64> = (0..5)
+        .map(|_| {
+            let seconds = pools.each_ref().map(|pool| {
+                let start = Instant::now();
+                pool.install(|| batches(task, policy, 4, STEPS));
+                start.elapsed().as_secs_f64()
+            });
+            seconds[0] / seconds[1]
+        })
+        .collect();
+    ratios.sort_by(f64::total_cmp);
+    let verdict = |good: bool| if good { "met" } else { "MISSED" };
+    println!(
+        "{name:<24} {rate:6.2}  at least {target}: {}   two threads {:.2}x, at least 1.8x: {}",
+        verdict(rate >= target),
+        ratios[2],
+        verdict(ratios[2] >= 1.8)
+    );
+}
+
+/// A network of 64 x 64 and kernels on normalised weights, both after a little training.
+fn continuous_policies() {
+    let parameters = PlanarParameters { speed_limit: Some(2.0), ..PlanarParameters::default() };
+    let planar = Planar::new(parameters).unwrap();
+    let task = BatchTask::new(&planar, planar.specification().unwrap()).unwrap();
+    let mut ppo = Ppo::new(&task, PpoSettings { hold: Some(1), ..PpoSettings::default() }, 0).unwrap();
+    let mut actor_critic = ActorCritic::new(&task, ActorCriticSettings::default(), 0).unwrap();
+    for _ in 0..10 {
+        ppo.iterate(&task).unwrap();
+        actor_critic.iterate(&task).unwrap();
+    }
+    continuous("planar, network 64 x 64", &task, &ppo.policy(), 3.0);
+    continuous("planar, kernels", &task, &actor_critic.policy(), 1.0);
+}
+
 fn main() {
+    if std::env::args().any(|argument| argument == "--continuous") {
+        return continuous_policies();
+    }
     let steps = 10_000_000;
     let bare = speed(steps, || bare_loop(steps));
     let ours = speed(steps, || library("monitoring", steps));
@@ -78,4 +148,5 @@ fn main() {
     for (name, steps) in [("queue", 2_000_000), ("maintenance", 2_000_000), ("patrol", 400_000)] {
         println!("{name:<11} {:>31.2}", speed(steps, || library(name, steps)));
     }
+    continuous_policies();
 }
