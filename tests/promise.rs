@@ -8,7 +8,8 @@ use acrl::{
     BatchEnvironment, BatchExecution, BatchTask, DualDynamics, EpochLength, Library, Multipliers,
     Requirement, Rng, Silent, Specification,
 };
-use acrl_envs::{Drone, RandomPlanar, Wireless};
+use acrl_envs::{Drone, Planar, PlanarParameters, RandomPlanar, Shape, Wireless};
+use acrl_exact::{Answer, FiniteTask, SolveOptions, solve};
 use acrl_learn::{Advice, MlpPolicy, Ppo, PpoSettings, rehearse, settle};
 
 const STEPS: u64 = 200_000;
@@ -102,6 +103,38 @@ fn drone(decisions: u64) -> bool {
         bounds.map(|(r, c)| Requirement::at_least(r.reward(), c).unwrap()).collect();
     let other = rebound(&first, &bounds);
     keeps("drone", &environment, &[first, other], decisions)
+}
+
+/// Home as much as four regions allow: the average objective over that of the exact solution of the problem cut into
+/// cells; and the largest shortfall.
+fn near_optimal(decisions: u64, cells: usize) -> (f64, f64) {
+    let home = Shape::Disc { centre: [5.0, 5.0], radius: 1.0 };
+    let parameters =
+        PlanarParameters { speed_limit: Some(2.0), home: Some(home), ..PlanarParameters::default() };
+    let planar = Planar::new(parameters).unwrap();
+    let specification = planar.specification().unwrap();
+    let model = planar.discretised(cells).unwrap();
+    let finite = FiniteTask::new(&model, specification.clone()).unwrap();
+    let answer = solve(&finite, &SolveOptions::default(), &mut |_| ControlFlow::Continue(())).unwrap();
+    let Answer::Optimal(optimum) = answer else { panic!("{cells}: {answer:?}") };
+    let task = BatchTask::new(&planar, specification).unwrap();
+    let trained = train(&task, decisions, 1);
+    let (shortfall, objective) = execute(&trained, &task, false);
+    println!("home: {objective:.4} of {:.4}, shortfall {shortfall:.4}, {:?}", optimum.upper, trained.advice);
+    (objective / optimum.upper, shortfall)
+}
+
+#[test]
+fn an_objective_is_near_its_optimum_with_a_quarter_of_the_training() {
+    let (share, shortfall) = near_optimal(1_000_000, 20);
+    assert!(share > 0.92 && shortfall <= 0.005, "{share}, {shortfall}");
+}
+
+#[test]
+#[ignore = "minutes; make check-slow"]
+fn an_objective_is_within_five_percent_of_its_optimum() {
+    let (share, shortfall) = near_optimal(PpoSettings::default().decisions, Planar::MOST_CELLS);
+    assert!(share >= 0.95 && shortfall <= 0.005, "{share}, {shortfall}");
 }
 
 #[test]

@@ -160,9 +160,9 @@ impl PolicyGradient {
         self.progress.steps
     }
 
-    /// The policy as it is now.
+    /// The policy as it is now. With the paper's settings it draws its actions, as the paper's agent does.
     pub fn policy(&self) -> RbfPolicy {
-        self.progress.policy(self.settings.sigma)
+        self.progress.policy(self.settings.sigma).sampling(self.settings.credit == Credit::Total)
     }
 
     /// The weights it was trained on so far.

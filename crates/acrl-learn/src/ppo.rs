@@ -23,7 +23,7 @@
 //! | `clip` | .2 | how far π(a) may move in one iteration | (0, 1) |
 //! | `deviation` | .6 | σ of numbers at the start, in half-widths of their interval | (0, 10) |
 //! | `last_deviation` | .05 | σ may be no larger at the end: what is executed is the mean, so the mean must be good | (0, 10) |
-//! | `entropy` | 0 | bonus on the entropy of choices | 0 to 1 |
+//! | `entropy` | 0 | bonus on the entropy of choices, going down with the step size | 0 to 1 |
 //! | `gradient_norm` | .5 | longest gradient | above 0 |
 //! | `hidden` | 64, 64 | widths of the hidden layers | 1 to 8 layers of 1 to 1,024 |
 //! | `sampler` | dual | the weights to train on | |

@@ -152,7 +152,8 @@ impl ActionHeads {
         }
     }
 
-    /// Given ∂L/∂ln π(a) in each lane: writes ∂L/∂outputs in place of the outputs, and adds ∂L/∂ln σ.
+    /// Given ∂L/∂ln π(a) in each lane: writes ∂L/∂outputs in place of the outputs, and adds ∂L/∂ln σ; where L is less
+    /// `entropy` times the entropy −Σ p ln p of each choice, so that none is given up for ever.
     pub(crate) fn backward(
         &self,
         outputs: &mut [f32],
@@ -160,6 +161,7 @@ impl ActionHeads {
         stride: usize,
         log_deviations: &[f32],
         d_log: &[f32],
+        entropy: f32,
         d_log_deviations: &mut [f32],
     ) {
         let lanes = d_log.len();
@@ -182,11 +184,15 @@ impl ActionHeads {
                 }
                 ActionPart::Choice(n) => {
                     for b in 0..lanes {
-                        let total = log_sum_exp(n, |k| outputs[(row + k) * stride + b]);
+                        let at = |k: usize| (row + k) * stride + b;
+                        let total = log_sum_exp(n, |k| outputs[at(k)]);
+                        let negentropy: f32 =
+                            (0..n).map(|k| outputs[at(k)] - total).map(|log| log.exp() * log).sum();
                         for k in 0..n {
-                            let p = (outputs[(row + k) * stride + b] - total).exp();
+                            let log = outputs[at(k)] - total;
                             let chosen = if action[b] as usize == k { 1.0 } else { 0.0 };
-                            outputs[(row + k) * stride + b] = d_log[b] * (chosen - p);
+                            outputs[at(k)] =
+                                d_log[b] * (chosen - log.exp()) + entropy * log.exp() * (log - negentropy);
                         }
                     }
                 }
@@ -222,7 +228,8 @@ mod tests {
     }
 
     #[test]
-    fn the_gradient_is_that_of_the_log_probability() {
+    fn the_gradient_is_that_of_the_log_probability_less_entropy() {
+        const ENTROPY: f32 = 0.3;
         let heads = heads();
         let outputs = [0.3f32, -0.2, 0.9, 0.1, -0.7];
         let actions = [0.8f32, 2.0, -0.5];
@@ -230,11 +237,13 @@ mod tests {
         let log = |outputs: &[f32], deviations: &[f32]| {
             let mut log = [0.0];
             heads.log_probabilities(outputs, &actions, 1, deviations, &mut log);
-            log[0]
+            let of_choice = |k: usize| outputs[1 + k] - log_sum_exp(3, |k| outputs[1 + k]);
+            let negentropy: f32 = (0..3).map(|k| of_choice(k).exp() * of_choice(k)).sum();
+            log[0] + ENTROPY * negentropy
         };
         let mut d_outputs = outputs;
         let mut d_deviations = [0.0; 2];
-        heads.backward(&mut d_outputs, &actions, 1, &deviations, &[1.0], &mut d_deviations);
+        heads.backward(&mut d_outputs, &actions, 1, &deviations, &[1.0], ENTROPY, &mut d_deviations);
         let step = 1e-2;
         for i in 0..outputs.len() {
             let moved = |by: f32| {

@@ -116,13 +116,14 @@ impl Chunk {
         self.advantages[..part.len()].copy_from_slice(advantages);
     }
 
-    /// The gradient of −mean min(ρ A, clip(ρ) A), where ρ is the ratio of new and old probability.
+    /// The gradient of −mean min(ρ A, clip(ρ) A), where ρ is the ratio of new and old probability, less the entropy of
+    /// choices times `entropy`.
     pub(crate) fn actor(
         &mut self,
         actor: &Mlp,
         heads: &ActionHeads,
         log_deviations: &[f32],
-        clip: f32,
+        (clip, entropy): (f32, f32),
         size: f32,
     ) {
         let lanes = self.input.lanes();
@@ -151,7 +152,16 @@ impl Chunk {
         }
         self.sums.policy_loss -= f64::from(sum(advantages, |objective| objective));
         let d_deviations = &mut self.deviation_gradient;
-        heads.backward(&mut self.outputs, &self.actions, CHUNK, log_deviations, log_new, d_deviations);
+        let d_outputs = &mut self.outputs;
+        heads.backward(
+            d_outputs,
+            &self.actions,
+            CHUNK,
+            log_deviations,
+            log_new,
+            entropy / size,
+            d_deviations,
+        );
         for (row, from) in self.outputs.chunks_exact(CHUNK).enumerate() {
             self.d_outputs.row_mut(row).copy_from_slice(&from[..lanes]);
         }

@@ -54,6 +54,10 @@ struct Acting {
     work: Workspace,
 }
 
+/// By how much neurons heed the weights w more than the observation at first. What to do depends on w in every state,
+/// but w is in \[0, 1\] and adds up to 1: with 1 a network hardly sees it, and learns one behaviour for all w.
+const HEED: f32 = 4.0;
+
 impl Networks {
     pub(crate) fn new(
         task: &BatchTask<'_>,
@@ -62,7 +66,15 @@ impl Networks {
     ) -> Result<Self, LearnError> {
         let inputs = Inputs::new(task)?;
         let heads = ActionHeads::new(task.environment().action_space())?;
-        Self::with_heads(inputs, heads, None, settings, rng)
+        let mut networks = Self::with_heads(inputs, heads, None, settings, rng)?;
+        let (first, inputs) = (networks.inputs.observation().len(), networks.inputs.len());
+        for network in [&mut networks.actor, &mut networks.critic] {
+            let layer = &mut network.parameters_mut()[..settings.hidden[0] * inputs];
+            for of_neuron in layer.chunks_exact_mut(inputs) {
+                of_neuron[first..].iter_mut().for_each(|x| *x *= HEED);
+            }
+        }
+        Ok(networks)
     }
 
     /// With so many critic heads; one for each weight if it is not said.
@@ -292,11 +304,13 @@ impl Networks {
         let parts = minibatch.len().div_ceil(CHUNK);
         let total = if rayon::current_num_threads() == 1 { 1 } else { parts };
         self.prepare(total);
+        // The bonus goes down with the step size.
+        let entropy = settings.entropy as f32 * step_size / settings.step_size as f32;
         let Self { actor, critic, heads, log_deviations, chunks, advantages, .. } = self;
         let parts = minibatch.chunks(CHUNK).zip(advantages.chunks(CHUNK));
         let work = |chunk: &mut Chunk, (part, advantages): (&[u32], &[f32])| {
             chunk.gather(rollout, part, advantages);
-            chunk.actor(actor, heads, log_deviations, settings.clip as f32, size);
+            chunk.actor(actor, heads, log_deviations, (settings.clip as f32, entropy), size);
             chunk.critic(critic, size);
         };
         chunks[..total].iter_mut().for_each(Chunk::clear);
