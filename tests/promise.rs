@@ -114,7 +114,7 @@ fn near_optimal(decisions: u64, cells: usize) -> (f64, f64) {
     let planar = Planar::new(parameters).unwrap();
     let specification = planar.specification().unwrap();
     let model = planar.discretised(cells).unwrap();
-    let finite = FiniteTask::new(&model, specification.clone()).unwrap();
+    let finite = FiniteTask::new(&model, &specification).unwrap();
     let answer = solve(&finite, &SolveOptions::default(), &mut |_| ControlFlow::Continue(())).unwrap();
     let Answer::Optimal(optimum) = answer else { panic!("{cells}: {answer:?}") };
     let task = BatchTask::new(&planar, specification).unwrap();

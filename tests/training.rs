@@ -146,6 +146,77 @@ fn ctrl_c_leaves_a_policy_and_resuming_gives_the_same_bytes() {
 }
 
 #[test]
+fn compare_trains_every_method_on_the_same_steps() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let args = ["compare", "wireless", "--budget", "50000", "--steps", "2000", "--runs", "2"];
+    let (table, _) = json(folder, &[&args[..], &["--threads", "1"]].concat());
+    assert_eq!(table, json(folder, &[&args[..], &["--threads", "2"]].concat()).0);
+    let methods = table["methods"].as_array().unwrap();
+    let names: Vec<&str> = methods.iter().map(|m| m["method"].as_str().unwrap()).collect();
+    let expected = [
+        "a-crl",
+        "fixed weights",
+        "dual descent, stopped",
+        "primal-dual, online",
+        "primal-dual, stopped",
+        "pid-lagrangian, online",
+        "pid-lagrangian, stopped",
+        "primal averaging",
+    ];
+    assert_eq!(names, expected);
+    assert_eq!((table["learner"].as_str(), table["budget"].as_u64()), (Some("ppo"), Some(65_536)));
+    for entry in methods {
+        let online = entry["method"].as_str().unwrap().ends_with("online");
+        assert_eq!(entry["numbers"].is_u64(), !online, "{entry}");
+        assert!(entry["averages"]["power"].is_f64() && entry["met"].is_boolean(), "{entry}");
+    }
+    // Two policies of four iterations are of the second half.
+    let numbers = |name: &str| methods.iter().find(|m| m["method"] == name).unwrap()["numbers"].as_u64();
+    assert_eq!(numbers("primal averaging"), numbers("primal-dual, stopped").map(|n| 2 * n));
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/json.md")).unwrap();
+    let mut keys: Vec<&String> = table.as_object().unwrap().keys().collect();
+    keys.extend(methods[0].as_object().unwrap().keys());
+    assert!(keys.iter().all(|key| page.contains(&format!("`{key}`"))), "{keys:?}");
+
+    let (few, _) = json(folder, &[&args[..], &["--methods", "primal_dual"]].concat());
+    assert_eq!(few["methods"].as_array().unwrap()[..], methods[3..5]);
+    refused(folder, &[&args[..], &["--methods", "a_crl,magic"]].concat(), "magic");
+    refused(folder, &["compare", "monitoring", "--methods", "pid_lagrangian"], "finite");
+
+    // One of them by itself, as a file that runs like any other.
+    let args =
+        ["train", "wireless", "-o", "b.safetensors", "--method", "primal_averaging", "--steps", "50000"];
+    let (trained, status) = json(folder, &args);
+    assert_eq!((trained["method"].as_str(), status), (Some("primal_averaging"), 0));
+    assert!(trained["online"]["rate_far"].is_f64());
+    let (run, _) = json(folder, &["run", "b.safetensors", "--steps", "2000", "--runs", "2"]);
+    assert_eq!((&run["policy"]["method"], &run["coverage"]["outside"]), (&trained["method"], &0.0.into()));
+    assert_eq!(run["averages"], methods[7]["averages"]);
+    refused(folder, &["compare", "b.safetensors"], "is a trained policy");
+    let other =
+        ["train", "drone", "-o", "c.safetensors", "--method", "primal_dual", "--learner", "actor_critic"];
+    refused(folder, &other, "ppo or policy_gradient");
+}
+
+/// Where a single policy does, primal-dual is a good method.
+#[test]
+fn primal_dual_meets_what_one_policy_can_meet() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    json(
+        folder,
+        &["train", "wireless", "-o", "w.safetensors", "--method", "primal_dual", "--steps", "2000000"],
+    );
+    let (run, _) = json(folder, &["run", "w.safetensors", "--runs", "4"]);
+    let shortfall = |name: &str, range: f64| run["requirements"][name]["shortfall"].as_f64().unwrap() / range;
+    for (name, range) in [("rate_near", 5.6), ("rate_middle", 4.6), ("rate_far", 3.7), ("power", 4.0)] {
+        assert!(shortfall(name, range) < 0.02, "{name}: {}", run["requirements"]);
+    }
+    assert!(run["averages"]["sum_rate"].as_f64().unwrap() > 1.4, "{}", run["averages"]);
+}
+
+#[test]
 fn what_cannot_be_trained_or_run_says_why() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
@@ -154,6 +225,7 @@ fn what_cannot_be_trained_or_run_says_why() {
     refused(folder, &["train", "monitoring", "-o", "m.safetensors"], "is finite");
     refused(folder, &["train", "planar", "-o", "m.bin"], ".safetensors");
     refused(folder, &["train", "planar", "-o", "m.safetensors", "--learner", "magic"], "magic");
+    refused(folder, &["train", "planar", "-o", "m.safetensors", "--method", "magic"], "magic");
     refused(folder, &["train", "planar", "-o", "m.safetensors", "--resume"], "no checkpoint");
     refused(folder, &["train", "planar", "-o", "m.safetensors", "--require", "purple>=1"], "purple");
     refused(folder, &["train", "wireless", "-o", "m.safetensors", "--learner", "policy_gradient"], "ppo can");

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use acrl::{Objective, Requirement, Steering};
-use acrl_envs::{LearnerSetting, bundled};
+use acrl_envs::{LearnerSetting, MethodSetting, bundled};
 use clap::builder::Styles;
 use clap::builder::styling::{AnsiColor, Effects};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -92,6 +92,7 @@ Examples:
   acrl train planar-speed -o planar.safetensors
   acrl train wireless -o wireless.safetensors --seed 3 --json
   acrl train problem.toml -o mine.safetensors --steps 2e7 --folder runs/mine
+  acrl train wireless -o baseline.safetensors --method primal_dual   (a baseline, to be compared with)
   acrl train problem.toml -o mine.safetensors --folder runs/mine --resume   (after Ctrl-C or a crash)
 
 The run folder holds events.jsonl, progress.csv, TensorBoard files and the checkpoint. The exit status is 1 if the
@@ -113,9 +114,11 @@ Examples:
 Examples:
   acrl compare monitoring
   acrl compare problems/maintenance.toml --runs 5 --json
+  acrl compare wireless --methods a_crl,primal_dual --budget 2e6   (a continuous problem: trains each method)
 
 Unless told otherwise it takes 3 runs of at least 200000 steps, because baselines settle only on average.
-The exit status is that of A-CRL with the exact policy; the other methods are there to be compared with.")]
+The exit status is that of A-CRL, on finite problems with the exact policy; the other methods are there to be
+compared with.")]
     Compare(CompareArgs),
 
     /// Check a problem: what the theorems need and promise, and which epoch and step size to take
@@ -277,6 +280,11 @@ pub(crate) struct TrainArgs {
     #[arg(long, value_name = "NAME", value_parser = learner)]
     pub(crate) learner: Option<LearnerSetting>,
 
+    /// What to train: a_crl (one policy for all multipliers), or a baseline to compare it with: fixed_weights,
+    /// dual_descent, primal_dual, pid_lagrangian or primal_averaging [default: the problem's, else a_crl]
+    #[arg(long, value_name = "NAME", value_parser = method)]
+    pub(crate) method: Option<MethodSetting>,
+
     /// Folder for logs and checkpoint [default: runs/ and the policy's name]
     #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     pub(crate) folder: Option<PathBuf>,
@@ -302,9 +310,15 @@ pub(crate) struct CompareArgs {
     #[command(flatten)]
     pub(crate) execution: Execution,
 
-    /// Environment steps on which each learning method may train [default: the problem's, else 1000000]
+    /// Environment steps on which each learning method may train [default: the problem's, else the learner's, or
+    /// 1000000 for finite problems]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = count)]
     pub(crate) budget: Option<u64>,
+
+    /// Compare these only: a_crl, fixed_weights, dual_descent, primal_dual, pid_lagrangian (continuous problems),
+    /// primal_averaging
+    #[arg(long, value_name = "NAME,NAME", value_delimiter = ',', value_parser = method)]
+    pub(crate) methods: Vec<MethodSetting>,
 }
 
 /// `acrl check`.
@@ -353,6 +367,10 @@ fn positive(text: &str) -> Result<f64, String> {
 }
 
 fn learner(text: &str) -> Result<LearnerSetting, String> {
+    text.parse().map_err(|error: acrl_envs::ProblemError| error.to_string())
+}
+
+fn method(text: &str) -> Result<MethodSetting, String> {
     text.parse().map_err(|error: acrl_envs::ProblemError| error.to_string())
 }
 

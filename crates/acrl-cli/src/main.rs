@@ -4,6 +4,7 @@
 
 mod args;
 mod commands;
+mod comparison;
 mod input;
 mod interrupt;
 mod log;

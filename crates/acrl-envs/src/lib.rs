@@ -66,7 +66,9 @@ pub use planar_random::{RandomObjective, RandomPlanar};
 pub use problem::{Continuous, Problem, Source};
 pub use queue::{Queue, QueueParameters, ServiceLevel};
 pub use regions::{Region, Shape};
-pub use settings::{EpochSetting, LearnerSetting, RunSettings, SamplerSetting, TargetSetting, TrainSettings};
+pub use settings::{
+    EpochSetting, LearnerSetting, MethodSetting, RunSettings, SamplerSetting, TargetSetting, TrainSettings,
+};
 pub use wireless::{User, Wireless, WirelessParameters};
 
 /// A problem file that comes with the program.

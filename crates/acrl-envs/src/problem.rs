@@ -32,10 +32,12 @@
 //! | `[train]` `points` | 300 | most points of the tabular learner's grid of weights | 1 to 1,000,000 |
 //! | `[train]` `hidden` | `[64, 64]` | neurons of each hidden layer of a network | 1 to 8 layers of 1 to 4096 |
 //! | `[train]` `discount` | the learner's | γ of the returns, per decision | above 0, below 1 |
-//! | `[train]` `step_size` | the learner's | η_θ, at the start if the learner lowers it | above 0, below 1 |
+//! | `[train]` `step_size` | the learner's | η_θ, at the start if the learner lowers it | above 0 |
 //! | `[train]` `hold` | the environment's | steps for which an action is held | 1 to 10,000 |
 //! | `[train]` `targets` | `discounted` | what the critic estimates | `discounted`, `average` |
 //! | `[train]` `sampler` | `dual` | where training takes multipliers from | `dual`, `simplex`, `corners`, `box` |
+//! | `[train]` `method` | `a_crl` | A-CRL or a baseline | `a_crl`, `fixed_weights`, `dual_descent`, `primal_dual`, `pid_lagrangian`, `primal_averaging` |
+//! | `[train]` `multiplier_step` | the method's | step size of a baseline's multipliers | above 0 |
 //! | `[train]` `seed` | 0 | seed of the training's randomness | 0 to 2⁶⁴ − 1 |
 //!
 //! There is either `[environment]` or `[model]`. Without `[objective]` there is none; but an environment

@@ -96,6 +96,8 @@ fn epoch_expected() -> String {
 /// The `[train]` section.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TrainSettings {
+    /// Algorithm 1, or a baseline.
+    pub method: MethodSetting,
     /// The algorithm.
     pub learner: LearnerSetting,
     /// Steps of training.
@@ -108,10 +110,12 @@ pub struct TrainSettings {
     pub hidden: Vec<usize>,
     /// γ of the returns, per decision; none: the learner's.
     pub discount: Option<f64>,
-    /// η_θ, the step size at the start; none: the learner's.
-    pub step_size: Option<f64>,
     /// Steps for which an action is held; none: the environment's.
     pub hold: Option<usize>,
+    /// Step size of a learner with kernels, or of a network's optimiser; none: the learner's.
+    pub step_size: Option<f64>,
+    /// Step size of a baseline's multipliers; none: the method's.
+    pub multiplier_step: Option<f64>,
     /// What the critic estimates.
     pub targets: TargetSetting,
     /// Where training takes multipliers from.
@@ -124,14 +128,16 @@ impl Default for TrainSettings {
     /// The defaults for finite models.
     fn default() -> Self {
         Self {
+            method: MethodSetting::ACrl,
             learner: LearnerSetting::Tabular,
             steps: 1_000_000,
             steps_given: false,
             points: 300,
             hidden: vec![64, 64],
             discount: None,
-            step_size: None,
             hold: None,
+            step_size: None,
+            multiplier_step: None,
             targets: TargetSetting::Discounted,
             sampler: SamplerSetting::Dual,
             seed: 0,
@@ -198,6 +204,23 @@ words! {
     ActorCritic = "actor_critic",
     /// A table, for finite models.
     Tabular = "tabular",
+}
+
+words! {
+    /// What is trained: one policy for all multipliers, or a baseline that it is compared with.
+    MethodSetting, "method",
+    /// Algorithm 1: one policy for all multipliers.
+    ACrl = "a_crl",
+    /// One policy for weights that are given.
+    FixedWeights = "fixed_weights",
+    /// One policy after the other, while the multipliers move towards their optimum.
+    DualDescent = "dual_descent",
+    /// Steps on a policy and on the multipliers in turns.
+    PrimalDual = "primal_dual",
+    /// The same with a controller that has three terms.
+    PidLagrangian = "pid_lagrangian",
+    /// Primal-dual whose policies are stored and take turns.
+    PrimalAveraging = "primal_averaging",
 }
 
 words! {
@@ -271,11 +294,13 @@ pub(crate) fn train(root: &Table<'_>, continuous: bool) -> Result<TrainSettings,
         "points",
         "hidden",
         "discount",
-        "step_size",
         "hold",
         "targets",
         "sampler",
         "seed",
+        "method",
+        "step_size",
+        "multiplier_step",
     ])?;
     if let Some(value) = table.get("learner") {
         train.learner = word(&value, &LearnerSetting::expected())?;
@@ -305,12 +330,17 @@ pub(crate) fn train(root: &Table<'_>, continuous: bool) -> Result<TrainSettings,
         let discount = value.number().ok().filter(|x| *x > 0.0 && *x < 1.0);
         train.discount = Some(discount.ok_or_else(|| value.wrong("a number above 0 and below 1"))?);
     }
-    if let Some(value) = table.get("step_size") {
-        let step_size = value.number().ok().filter(|x| *x > 0.0 && *x < 1.0);
-        train.step_size = Some(step_size.ok_or_else(|| value.wrong("a number above 0 and below 1"))?);
-    }
     if let Some(value) = table.get("hold") {
         train.hold = Some(value.whole(&HOLD)? as usize);
+    }
+    if let Some(value) = table.get("method") {
+        train.method = word(&value, &MethodSetting::expected())?;
+    }
+    if let Some(value) = table.get("step_size") {
+        train.step_size = Some(positive(&value, f64::MAX, "a finite number above 0")?);
+    }
+    if let Some(value) = table.get("multiplier_step") {
+        train.multiplier_step = Some(positive(&value, f64::MAX, "a finite number above 0")?);
     }
     if let Some(value) = table.get("targets") {
         train.targets = word(&value, &TargetSetting::expected())?;

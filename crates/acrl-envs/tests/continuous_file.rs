@@ -3,7 +3,8 @@
 #![allow(clippy::unwrap_used)]
 
 use acrl_envs::{
-    Continuous, LearnerSetting, Problem, SamplerSetting, Shape, Source, TargetSetting, TrainSettings,
+    Continuous, LearnerSetting, MethodSetting, Problem, SamplerSetting, Shape, Source, TargetSetting,
+    TrainSettings,
 };
 
 fn environment(kind: &str, text: &str) -> String {
@@ -48,18 +49,20 @@ fn training_has_defaults_that_depend_on_the_kind_of_problem() {
     assert_eq!((finite.learner, finite.steps), (LearnerSetting::Tabular, 1_000_000));
     let given = train(
         "drone",
-        "learner = 'actor_critic'\nsteps = 5\npoints = 7\nhidden = [32]\ndiscount = 0.9\nstep_size = 0.01\nhold = 3\ntargets = 'average'\n\
-         sampler = 'corners'\nseed = 11",
+        "learner = 'actor_critic'\nsteps = 5\npoints = 7\nhidden = [32]\ndiscount = 0.9\nhold = 3\ntargets = 'average'\n\
+         sampler = 'corners'\nseed = 11\nmethod = 'primal_dual'\nstep_size = 0.01\nmultiplier_step = 2",
     );
     let expected = TrainSettings {
+        method: MethodSetting::PrimalDual,
         learner: LearnerSetting::ActorCritic,
         steps: 5,
         steps_given: true,
         points: 7,
         hidden: vec![32],
         discount: Some(0.9),
-        step_size: Some(0.01),
         hold: Some(3),
+        step_size: Some(0.01),
+        multiplier_step: Some(2.0),
         targets: TargetSetting::Average,
         sampler: SamplerSetting::Corners,
         seed: 11,
@@ -68,7 +71,14 @@ fn training_has_defaults_that_depend_on_the_kind_of_problem() {
     for setting in SamplerSetting::ALL {
         assert_eq!(setting.to_string().parse::<SamplerSetting>().unwrap(), *setting);
     }
+    for setting in MethodSetting::ALL {
+        assert_eq!(setting.to_string().parse::<MethodSetting>().unwrap(), *setting);
+    }
     let error = "sgd".parse::<LearnerSetting>().unwrap_err().to_string();
+    for wrong in ["method = 'magic'", "step_size = 0", "multiplier_step = -1"] {
+        let error = Problem::parse(&environment("planar", &format!("[train]\n{wrong}"))).unwrap_err();
+        assert!(error.to_string().contains("in [train]"), "{error}");
+    }
     assert_eq!(error, "the learner is \"sgd\", expected one of ppo, policy_gradient, actor_critic, tabular");
 }
 
@@ -250,7 +260,7 @@ fn every_wrong_training_setting_is_said_in_one_sentence() {
         ("hidden = [64, 0]", "a part of 'hidden' in [train] is 0, expected a whole number from 1 to 4096"),
         ("discount = 1", "'discount' in [train] is 1, expected a number above 0 and below 1"),
         ("discount = nan", "'discount' in [train] is nan, expected a number above 0 and below 1"),
-        ("step_size = 0", "'step_size' in [train] is 0, expected a number above 0 and below 1"),
+        ("step_size = 0", "'step_size' in [train] is 0, expected a finite number above 0"),
         ("hold = 0", "'hold' in [train] is 0, expected a whole number from 1 to 10000"),
         ("targets = 'total'", "'targets' in [train] is \"total\", expected one of discounted, average"),
         ("sampler = 'ball'", "'sampler' in [train] is \"ball\", expected one of dual, simplex, corners, box"),

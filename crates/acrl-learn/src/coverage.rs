@@ -41,7 +41,8 @@ impl Coverage {
     }
 
     /// Compares an execution's weights with those of the training: "further" is beyond one and a half times the
-    /// distance to the next one that 99 of 100 of the training's weights have.
+    /// distance to the next one that 99 of 100 of the training's weights have. A training that saw no weights at all
+    /// has none outside.
     pub fn compare(&self, visited: &[Vec<f32>]) -> CoverageReport {
         let nearest = |w: &[f32], skip: Option<usize>| {
             let others = self.sample.iter().enumerate().filter(|(i, _)| Some(*i) != skip);
@@ -50,7 +51,8 @@ impl Coverage {
         let mut apart: Vec<f32> = self.sample.iter().enumerate().map(|(i, w)| nearest(w, Some(i))).collect();
         apart.sort_by(f32::total_cmp);
         let radius = apart.get(apart.len() * 99 / 100).map_or(0.0, |d| 1.5 * d);
-        let outside = visited.iter().filter(|w| nearest(w, None) > radius).count();
+        let far = |w: &&Vec<f32>| Some(nearest(w, None)).is_some_and(|d| d > radius && d.is_finite());
+        let outside = visited.iter().filter(far).count();
         CoverageReport { compared: visited.len(), outside: outside as f64 / visited.len().max(1) as f64 }
     }
 }

@@ -7,6 +7,7 @@
 //! | [`ppo`] | networks, dual dynamics while training, no reward neglected: the default |
 //! | [`policy_gradient`] | the paper's Section IV: kernels over (s, λ), literal and working settings |
 //! | [`actor_critic`] | the same with a critic, for rewards that are further away |
+//! | [`baselines`] | what they are compared with: fixed weights, dual descent, primal-dual, PID-Lagrangian, primal averaging |
 //!
 //! A [`Training`] of any of them can be stopped, stored and continued to the bit; a [`PolicyFile`] is what comes out, with the
 //! library of what the policy [settles](settle) at and the [`Coverage`] of its training.
@@ -49,6 +50,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod actor_critic;
+pub mod baselines;
 mod coverage;
 pub mod dual_descent;
 mod error;
@@ -73,6 +75,7 @@ mod test_models;
 mod trained;
 
 pub use actor_critic::{ActorCritic, ActorCriticSettings};
+pub use baselines::{Baseline, BlindLearner, Method, Snapshots};
 pub use coverage::{Coverage, CoverageReport};
 pub use error::LearnError;
 pub use outcome::Outcome;

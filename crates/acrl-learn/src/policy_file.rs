@@ -36,6 +36,9 @@ pub struct PolicyFile {
 pub struct TrainingRecord {
     /// The learner.
     pub learner: String,
+    /// The method: `a_crl`, or that of a baseline.
+    #[serde(default = "a_crl")]
+    pub method: String,
     /// Environment steps.
     pub steps: u64,
     /// The seed.
@@ -44,6 +47,11 @@ pub struct TrainingRecord {
     pub complete: bool,
     /// The version of the program.
     pub version: String,
+}
+
+/// What files without a method were trained with.
+fn a_crl() -> String {
+    crate::Training::A_CRL.to_owned()
 }
 
 /// A file that is no policy of this program.

@@ -99,9 +99,9 @@ impl PolicyGradientSettings {
 
     fn check(&self) -> Result<(), LearnError> {
         self.sampler.check()?;
-        let raw = matches!(self.kernels.weighting, Weighting::Raw { .. });
-        let in_box = matches!(self.sampler, Sampler::Box { .. });
-        if raw != in_box {
+        let (weighting, in_box) = (self.kernels.weighting, matches!(self.sampler, Sampler::Box { .. }));
+        // Nobody draws weights for a policy that does not see them.
+        if weighting != Weighting::Nothing && matches!(weighting, Weighting::Raw { .. }) != in_box {
             let expected = "a box (1) with raw multipliers, and only with them";
             return Err(LearnError::Setting { name: "sampler", value: f64::from(in_box), expected });
         }
@@ -155,6 +155,16 @@ impl PolicyGradient {
         self.settings.rollouts.div_ceil(self.settings.block)
     }
 
+    /// Rollouts done.
+    pub(crate) fn rollouts(&self) -> u64 {
+        self.progress.rollouts
+    }
+
+    /// The first weight that is no number, as an error.
+    pub(crate) fn check_weights(&self, iteration: u64) -> Result<(), LearnError> {
+        self.progress.check_weights(iteration)
+    }
+
     /// Environment steps done.
     pub fn steps(&self) -> u64 {
         self.progress.steps
@@ -181,28 +191,71 @@ impl PolicyGradient {
     fn block(&mut self, task: &BatchTask<'_>) -> Result<Named<f64>, LearnError> {
         let PolicyGradientSettings { sampler, sigma, length, rollouts, block, .. } = self.settings;
         let iteration = self.iteration() + 1;
-        let mut rollout = match self.rollout.take() {
-            Some(rollout) => rollout,
-            // One more step, for the state after the last action.
-            None => Rollout::new(task, &self.settings.kernels, &self.progress, length + 1)?,
-        };
+        let mut rollout = self.take_rollout(task)?;
         let begin = self.progress.rollouts;
         let end = rollouts.min(iteration.saturating_mul(block)).max(begin + 1);
         let mut total = 0.0;
         while self.progress.rollouts < end {
             rollout.run(task, &mut self.progress, sampler, sigma)?;
-            let sum = self.credit(task, &mut rollout);
-            if !sum.is_finite() {
-                let quantity = "the return of a rollout";
-                return Err(LearnError::Diverged { iteration, quantity, value: sum });
-            }
-            rollout.ascend(&mut self.progress.tensor, iteration)?;
-            total += sum;
+            total += self.ascend(task, &mut rollout, iteration)?;
         }
         self.progress.check_weights(iteration)?;
         self.rollout = Some(rollout);
         let mean = total / ((end - begin) as f64 * (length + 1) as f64);
         Ok([("return".to_owned(), mean)].into_iter().collect())
+    }
+
+    /// Room for a rollout.
+    fn take_rollout(&mut self, task: &BatchTask<'_>) -> Result<Rollout, LearnError> {
+        match self.rollout.take() {
+            Some(rollout) => Ok(rollout),
+            // One more step, for the state after the last action.
+            None => Rollout::new(task, &self.settings.kernels, &self.progress, self.settings.length + 1),
+        }
+    }
+
+    /// The step on θ; the return of the rollout.
+    fn ascend(
+        &mut self,
+        task: &BatchTask<'_>,
+        rollout: &mut Rollout,
+        iteration: u64,
+    ) -> Result<f64, LearnError> {
+        let sum = self.credit(task, rollout);
+        if !sum.is_finite() {
+            let quantity = "the return of a rollout";
+            return Err(LearnError::Diverged { iteration, quantity, value: sum });
+        }
+        rollout.ascend(&mut self.progress.tensor, iteration)?;
+        Ok(sum)
+    }
+
+    /// One rollout at weights that somebody else chooses, from a given state or, without one, from a fresh one, and its
+    /// step on θ. Writes where it ended and the means of r₀ … r_m, in units of their ranges; returns that of w·r.
+    pub(crate) fn learn(
+        &mut self,
+        task: &BatchTask<'_>,
+        weights: &[f64],
+        state: Option<&mut Vec<f64>>,
+        means: &mut [f64],
+    ) -> Result<f64, LearnError> {
+        let iteration = self.iteration() + 1;
+        let mut rollout = self.take_rollout(task)?;
+        rollout.weights.copy_from_slice(weights);
+        match &state {
+            Some(state) => rollout.state.set_lane(0, state),
+            None => task.environment().reset(&mut rollout.state, 0, &mut self.progress.rng)?,
+        }
+        rollout.go_on(task, &mut self.progress, self.settings.sigma)?;
+        let total = self.ascend(task, &mut rollout, iteration)?;
+        let count = rollout.steps.len() as f64;
+        means.iter_mut().zip(&rollout.sums).for_each(|(mean, sum)| *mean = sum / count);
+        if let Some(state) = state {
+            state.clear();
+            state.extend(rollout.state.lane(0));
+        }
+        self.rollout = Some(rollout);
+        Ok(total / count)
     }
 
     /// Adds up η_θ Σ_t ∇ log π_θ(a_t|s_t, λ) A_t; returns the return of the rollout.
@@ -216,7 +269,8 @@ impl PolicyGradient {
         match credit {
             Credit::Total => {
                 let requirements = task.specification().requirements().iter();
-                total -= count * requirements.zip(&weights[1..]).map(|(r, w)| w * r.c()).sum::<f64>();
+                let priced = requirements.zip(&self.progress.prices.scales[1..]).zip(&weights[1..]);
+                total -= count * priced.map(|((r, scale), w)| w * r.c() / scale).sum::<f64>();
                 for step in steps {
                     for (c, noise) in coefficients.iter_mut().zip(&step.noise) {
                         *c = step_size * total * noise / sigma;

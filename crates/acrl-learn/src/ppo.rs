@@ -29,6 +29,7 @@
 //! | `sampler` | dual | the weights to train on | |
 
 mod action;
+mod blind;
 mod chunk;
 mod curriculum;
 mod episodes;
@@ -40,14 +41,16 @@ use acrl::{BatchTask, Named, Rng, Rows};
 use serde::{Deserialize, Serialize};
 
 pub use action::ActionHeads;
+pub(crate) use blind::Blind;
 #[doc(hidden)]
 pub use episodes::{EpisodeNotes, Episodes};
+pub(crate) use networks::Figures;
 pub use policy::{Inputs, MlpPolicy};
 
 use crate::error::setting;
 use crate::{Coverage, LearnError, Sampler, SeenRewards};
 use curriculum::Curriculum;
-use networks::{Figures, Networks};
+use networks::Networks;
 use rollout::Rollout;
 
 /// The settings; see the [module](self).
@@ -112,6 +115,11 @@ impl Default for PpoSettings {
 }
 
 impl PpoSettings {
+    /// Iterations that it takes to make all decisions.
+    fn iterations(&self) -> u64 {
+        self.decisions.div_ceil((self.lanes * self.segment) as u64).max(1)
+    }
+
     fn check(&self) -> Result<(), LearnError> {
         let whole = |name, value: usize, most: usize, expected| {
             setting(name, value as f64, 1.0..=most as f64, expected)
@@ -316,8 +324,7 @@ impl Ppo {
 
     /// Iterations planned.
     pub fn iterations(&self) -> u64 {
-        let decisions = (self.settings.lanes * self.settings.segment) as u64;
-        self.settings.decisions.div_ceil(decisions).max(1)
+        self.settings.iterations()
     }
 
     /// Environment steps done, in all lanes.

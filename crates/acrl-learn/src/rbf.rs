@@ -49,6 +49,8 @@ pub enum Weighting {
     /// nodes. With the sum as the unit four equal weights are .25 each, between two nodes that are .5 apart, the
     /// policy is blurred where it has to be sharp, and multipliers grow without bound.
     Normalised,
+    /// Nothing: π_θ(a|s), a policy that knows nothing of λ, as baselines have it.
+    Nothing,
 }
 
 /// The kernels of a policy, to be laid out over a problem.
@@ -99,14 +101,20 @@ impl Prices {
         let positive = |r: &f64| if *r > 0.0 { *r } else { 1.0 };
         let scales = match weighting {
             Weighting::Raw { .. } => vec![1.0; task.scales().len()],
-            Weighting::Normalised => task.scales().iter().map(positive).collect(),
+            Weighting::Normalised | Weighting::Nothing => task.scales().iter().map(positive).collect(),
         };
         Self { weighting, objective: task.has_objective(), scales }
     }
 
-    /// Whether the objective has an axis of its own.
-    fn has_axis(&self) -> bool {
-        self.objective && self.weighting == Weighting::Normalised
+    /// The number of kernel axes over the weights: one for each of r₁ … r_m, one for an objective that is normalised with
+    /// them, and none where they are not seen.
+    fn axes(&self) -> usize {
+        let m = self.scales.len().saturating_sub(1);
+        match self.weighting {
+            Weighting::Raw { .. } => m,
+            Weighting::Normalised => m + usize::from(self.objective),
+            Weighting::Nothing => 0,
+        }
     }
 
     /// Writes one coordinate per axis, given w₀ … w_m in `weights`, which it uses up.
@@ -132,6 +140,7 @@ impl Prices {
                     *out = if most > 0.0 { w / most } else { 1.0 };
                 }
             }
+            Weighting::Nothing => {}
         }
     }
 }
@@ -146,12 +155,11 @@ pub(crate) fn lay_out(
     let axes = environment.observation_space().iter().map(|range| Axis::new(*range, settings.state_nodes));
     let high = match settings.weighting {
         Weighting::Raw { high, .. } => high,
-        Weighting::Normalised => 1.0,
+        Weighting::Normalised | Weighting::Nothing => 1.0,
     };
     let axis = Axis::new(Interval::new(0.0, high), settings.weight_nodes)?;
     let prices = Prices::new(task, settings.weighting);
-    let m = task.specification().requirements().len();
-    let multipliers = vec![axis; m + usize::from(prices.has_axis())];
+    let multipliers = vec![axis; prices.axes()];
     let outputs = environment.action_space().len() + extra;
     Ok((Tensor::zeros(axes.collect::<Result<_, _>>()?, multipliers, outputs)?, prices))
 }
@@ -217,8 +225,7 @@ impl RbfPolicy {
         let above = |name, value| setting(name, value, f64::MIN_POSITIVE.., "a finite number above 0");
         above("sigma", sigma)?;
         length("units of the actions", tensor.outputs(), units.len())?;
-        let axes = prices.scales.len().checked_sub(usize::from(!prices.has_axis()));
-        length("kernels over the multipliers", axes.unwrap_or(0), tensor.multipliers().len())?;
+        length("kernels over the multipliers", prices.axes(), tensor.multipliers().len())?;
         prices.scales.iter().try_for_each(|r| above("a scale of the rewards", *r))?;
         for (middle, unit) in &units {
             above("the unit of an action", *unit)?;
@@ -277,6 +284,11 @@ impl RbfPolicy {
             return Err("it was trained for another objective or rewards with other ranges".to_owned());
         }
         Ok(())
+    }
+
+    /// Whether it takes no notice of λ.
+    pub fn is_blind(&self) -> bool {
+        self.prices.weighting == Weighting::Nothing
     }
 
     /// The same, drawing actions from N(μ, σ²) as the paper does, or acting with μ.

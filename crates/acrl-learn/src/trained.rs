@@ -4,6 +4,7 @@ use acrl::{BatchPolicy, BatchTask, Error, Named, Rng, Rows};
 use acrl_files::{Container, Tensor};
 use serde::{Deserialize, Serialize};
 
+use crate::baselines::{Baseline, Snapshots};
 use crate::policy_file::{PolicyFileError, network_from, network_tensors};
 use crate::ppo::{ActionHeads, Inputs, MlpPolicy, Ppo};
 use crate::rbf::{RbfPolicy, RbfShape};
@@ -19,6 +20,8 @@ pub enum Training {
     PolicyGradient(Box<PolicyGradient>),
     /// Policy gradient with a critic.
     ActorCritic(Box<ActorCritic>),
+    /// A method for comparison.
+    Baseline(Box<Baseline>),
 }
 
 /// The same call on whichever learner it is.
@@ -28,17 +31,30 @@ macro_rules! each {
             Training::Ppo($learner) => $call,
             Training::PolicyGradient($learner) => $call,
             Training::ActorCritic($learner) => $call,
+            Training::Baseline($learner) => $call,
         }
     };
 }
 
 impl Training {
+    /// The name of Algorithm 1 among the methods.
+    pub const A_CRL: &str = "a_crl";
+
     /// The learner's name.
     pub fn learner(&self) -> &'static str {
         match self {
             Self::Ppo(_) => "ppo",
             Self::PolicyGradient(_) => "policy_gradient",
             Self::ActorCritic(_) => "actor_critic",
+            Self::Baseline(baseline) => baseline.learner(),
+        }
+    }
+
+    /// The method: [`Training::A_CRL`], or the baseline's.
+    pub fn method(&self) -> &'static str {
+        match self {
+            Self::Baseline(baseline) => baseline.method().name(),
+            _ => Self::A_CRL,
         }
     }
 
@@ -53,6 +69,7 @@ impl Training {
             (Self::Ppo(a), Self::Ppo(b)) => a.settings() == b.settings(),
             (Self::PolicyGradient(a), Self::PolicyGradient(b)) => a.settings() == b.settings(),
             (Self::ActorCritic(a), Self::ActorCritic(b)) => a.settings() == b.settings(),
+            (Self::Baseline(a), Self::Baseline(b)) => a.same_settings(b),
             _ => false,
         }
     }
@@ -78,6 +95,7 @@ impl Training {
             Self::Ppo(learner) => TrainedPolicy::Mlp(Box::new(learner.policy())),
             Self::PolicyGradient(learner) => TrainedPolicy::Rbf(Box::new(learner.policy())),
             Self::ActorCritic(learner) => TrainedPolicy::Rbf(Box::new(learner.policy())),
+            Self::Baseline(baseline) => baseline.policy(),
         }
     }
 
@@ -85,6 +103,7 @@ impl Training {
     pub fn seen(&self) -> SeenRewards {
         match self {
             Self::Ppo(learner) => learner.seen().clone(),
+            Self::Baseline(baseline) => baseline.seen(),
             Self::PolicyGradient(_) | Self::ActorCritic(_) => SeenRewards::default(),
         }
     }
@@ -96,12 +115,15 @@ impl Training {
 }
 
 /// π(s, λ), whatever it is made of.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum TrainedPolicy {
     /// A network.
     Mlp(Box<MlpPolicy>),
     /// Kernels.
     Rbf(Box<RbfPolicy>),
+    /// Several policies that take turns.
+    Snapshots(Box<Snapshots>),
 }
 
 impl BatchPolicy for TrainedPolicy {
@@ -115,6 +137,7 @@ impl BatchPolicy for TrainedPolicy {
         match self {
             Self::Mlp(policy) => policy.act(observation, weights, actions, rngs),
             Self::Rbf(policy) => policy.act(observation, weights, actions, rngs),
+            Self::Snapshots(policies) => policies.act(observation, weights, actions, rngs),
         }
     }
 
@@ -122,6 +145,7 @@ impl BatchPolicy for TrainedPolicy {
         match self {
             Self::Mlp(policy) => policy.hold(),
             Self::Rbf(policy) => policy.hold(),
+            Self::Snapshots(policies) => policies.hold(),
         }
     }
 }
@@ -131,43 +155,87 @@ impl BatchPolicy for TrainedPolicy {
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 enum Meta {
     /// A network.
-    Mlp { inputs: Inputs, heads: ActionHeads, hold: usize, shape: Vec<usize> },
+    Mlp {
+        inputs: Inputs,
+        heads: ActionHeads,
+        hold: usize,
+        shape: Vec<usize>,
+        #[serde(default)]
+        sampling: bool,
+    },
     /// Kernels.
     Rbf { shape: RbfShape, weights: usize },
+    /// Several policies that take turns; the names of their tensors begin with their numbers.
+    Snapshots { policies: Vec<Meta> },
 }
 
 impl TrainedPolicy {
+    /// Whether it takes no notice of λ.
+    pub fn is_blind(&self) -> bool {
+        match self {
+            Self::Mlp(policy) => policy.inputs().is_blind(),
+            Self::Rbf(policy) => policy.is_blind(),
+            Self::Snapshots(_) => true,
+        }
+    }
+
+    /// The numbers of which it is made.
+    pub fn numbers(&self) -> usize {
+        match self {
+            Self::Mlp(policy) => policy.actor().parameters().len() + policy.log_deviations().len(),
+            Self::Rbf(policy) => policy.theta().len(),
+            Self::Snapshots(policies) => policies.numbers(),
+        }
+    }
+
     /// What it is, and its weights as tensors.
     pub(crate) fn to_parts(&self) -> Result<(serde_json::Value, Vec<(String, Tensor)>), PolicyFileError> {
-        let (meta, tensors) = match self {
+        let (meta, tensors) = self.parts("");
+        Ok((serde_json::to_value(meta)?, tensors))
+    }
+
+    /// The same, with a prefix to the names of its tensors.
+    fn parts(&self, prefix: &str) -> (Meta, Vec<(String, Tensor)>) {
+        match self {
             Self::Mlp(policy) => {
-                let mut tensors = network_tensors("actor", policy.actor());
+                let mut tensors = network_tensors(&format!("{prefix}actor"), policy.actor());
                 let deviations = policy.log_deviations().to_vec();
-                tensors.push(("log_deviations".to_owned(), Tensor::f32([deviations.len()], deviations)));
+                let tensor = Tensor::f32([deviations.len()], deviations);
+                tensors.push((format!("{prefix}log_deviations"), tensor));
                 let meta = Meta::Mlp {
                     inputs: policy.inputs().clone(),
                     heads: policy.heads().clone(),
                     hold: policy.hold(),
                     shape: policy.actor().shape().to_vec(),
+                    sampling: policy.is_sampling(),
                 };
                 (meta, tensors)
             }
             Self::Rbf(policy) => {
                 let theta = policy.theta();
                 let meta = Meta::Rbf { shape: policy.shape(), weights: theta.len() };
-                (meta, vec![("theta".to_owned(), Tensor::f32([theta.len()], theta))])
+                (meta, vec![(format!("{prefix}theta"), Tensor::f32([theta.len()], theta))])
             }
-        };
-        Ok((serde_json::to_value(meta)?, tensors))
+            Self::Snapshots(policies) => {
+                let parts = policies.policies().iter().enumerate();
+                let (policies, tensors): (_, Vec<_>) =
+                    parts.map(|(k, policy)| policy.parts(&format!("{prefix}{k}."))).unzip();
+                (Meta::Snapshots { policies }, tensors.into_iter().flatten().collect())
+            }
+        }
     }
 
     pub(crate) fn from_parts(
         meta: serde_json::Value,
         container: &mut Container,
     ) -> Result<Self, PolicyFileError> {
+        Self::from_meta(serde_json::from_value(meta)?, "", container)
+    }
+
+    fn from_meta(meta: Meta, prefix: &str, container: &mut Container) -> Result<Self, PolicyFileError> {
         let wrong = PolicyFileError::Inconsistent;
-        match serde_json::from_value(meta)? {
-            Meta::Mlp { inputs, heads, hold, shape } => {
+        match meta {
+            Meta::Mlp { inputs, heads, hold, shape, sampling } => {
                 let (first, last) = (inputs.len(), heads.outputs());
                 if shape.len() < 2 || shape[0] != first || shape.last() != Some(&last) {
                     return Err(wrong(format!(
@@ -179,15 +247,34 @@ impl TrainedPolicy {
                 if hold == 0 {
                     return Err(wrong("an action is held for 0 steps".to_owned()));
                 }
-                let actor = network_from("actor", &shape, container)?;
-                let deviations = container.take_f32("log_deviations", &[heads.numbers()])?;
-                let policy = MlpPolicy::new(inputs, heads, actor, deviations, hold);
+                let actor = network_from(&format!("{prefix}actor"), &shape, container)?;
+                let deviations =
+                    container.take_f32(&format!("{prefix}log_deviations"), &[heads.numbers()])?;
+                let policy = MlpPolicy::new(inputs, heads, actor, deviations, hold).sampling(sampling);
                 Ok(Self::Mlp(Box::new(policy)))
             }
             Meta::Rbf { shape, weights } => {
-                let theta = container.take_f32("theta", &[weights])?;
+                let theta = container.take_f32(&format!("{prefix}theta"), &[weights])?;
                 let policy = RbfPolicy::from_parts(shape, theta).map_err(|e| wrong(e.to_string()))?;
                 Ok(Self::Rbf(Box::new(policy)))
+            }
+            Meta::Snapshots { policies } => {
+                let nested = policies.iter().any(|meta| matches!(meta, Meta::Snapshots { .. }));
+                if policies.is_empty() || nested {
+                    return Err(wrong(
+                        "its policies that take turns are none, or take turns themselves".to_owned(),
+                    ));
+                }
+                let parts = policies.into_iter().enumerate();
+                let policies = parts
+                    .map(|(k, meta)| Self::from_meta(meta, &format!("{prefix}{k}."), container))
+                    .collect::<Result<Vec<_>, _>>()?;
+                if policies.iter().any(|policy| policy.hold() != policies[0].hold()) {
+                    return Err(wrong(
+                        "its policies that take turns hold actions for different times".to_owned(),
+                    ));
+                }
+                Ok(Self::Snapshots(Box::new(Snapshots::new(policies))))
             }
         }
     }
@@ -215,6 +302,7 @@ impl TrainedPolicy {
                 )
             }
             Self::Rbf(policy) => policy.check(task),
+            Self::Snapshots(policies) => policies.policies().iter().try_for_each(|policy| policy.check(task)),
         }
     }
 }

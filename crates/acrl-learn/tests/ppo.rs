@@ -212,6 +212,7 @@ fn a_policy_file_comes_back_whole_and_knows_its_environment() {
         advice: Advice { step_size: 0.5, epoch: 10, steering: Steering::Library },
         training: TrainingRecord {
             learner: training.learner().into(),
+            method: training.method().into(),
             steps: training.steps(),
             seed: 3,
             complete: false,
@@ -242,4 +243,18 @@ fn a_policy_file_comes_back_whole_and_knows_its_environment() {
     let fewer = line.specification().subset(&[0]);
     let other = BatchTask::new(&line, fewer).unwrap();
     assert!(read.check(&other).unwrap_err().to_string().contains("does not fit"));
+}
+
+#[test]
+fn a_policy_acts_in_any_number_of_lanes_one_after_the_other() {
+    let line = Line::new(1.0);
+    let task = BatchTask::new(&line, line.specification()).unwrap();
+    let mut policy = train(&task, 1).policy();
+    for lanes in [1, 15, 2, 40] {
+        let observation = Rows::zeros(1, lanes);
+        let mut actions = Rows::zeros(2, lanes);
+        let mut rngs = vec![Rng::new(0); lanes];
+        policy.act(&observation, &Rows::zeros(3, lanes), &mut actions, &mut rngs).unwrap();
+        assert!(actions.row(0).iter().all(|a| *a == actions.at(0, 0)));
+    }
 }

@@ -1,81 +1,76 @@
 //! `acrl compare`: A-CRL beside the methods it improves on. Same problem, same steps, same seeds.
 
-use acrl::{DualDynamics, Learner as _, Named, Policy, Rng, Silent, Task, Values, execute, execute_runs};
+use acrl::{DualDynamics, Learner as _, Policy, Rng, Silent, Task, Values, execute, execute_runs};
+use acrl_envs::MethodSetting;
 use acrl_exact::{Answer, FiniteTask, SolveOptions, solve};
 use acrl_learn::dual_descent::dual_descent;
 use acrl_learn::fixed_weights::{best, square_grid, sweep};
 use acrl_learn::primal_averaging::{Blocks, state_wise, trajectory_weighted, visits};
 use acrl_learn::primal_dual::{PrimalDualSettings, primal_dual};
-use acrl_learn::{Outcome, Stationary, Tabular, TabularSettings};
-use anyhow::Context as _;
+use acrl_learn::{Stationary, Tabular, TabularSettings};
+use anyhow::{Context as _, bail};
 use indicatif::ProgressBar;
-use serde::Serialize;
 use std::ops::ControlFlow;
 
+use super::compare_continuous;
 use super::run::{report, run_exact};
-use super::solve::{SpecificationJson, named_values};
+use super::solve::SpecificationJson;
 use crate::Verdict;
 use crate::args::{CompareArgs, Global};
-use crate::input::Loaded;
-use crate::output::{BAD, FAINT, GOOD, Output, Table, figure, relation, styled};
+use crate::comparison::{Comparison, Entry, print};
+use crate::input::{Input, Loaded};
+use crate::output::Output;
 
 /// Short runs say little about methods that settle only on average.
-const STEPS: u64 = 200_000;
+pub(super) const STEPS: u64 = 200_000;
 /// Runs, where neither the problem nor the command line asks for several.
-const RUNS: usize = 3;
+pub(super) const RUNS: usize = 3;
 /// About how many weightings a sweep tries.
 const WEIGHTINGS: f64 = 4000.0;
 
 /// Compares and prints.
 pub(crate) fn compare(args: &CompareArgs, global: &Global, output: &mut Output) -> anyhow::Result<Verdict> {
-    let mut loaded = Loaded::new(&args.source)?;
+    let mut loaded = match Input::open(&args.source)? {
+        Input::Finite(loaded) => *loaded,
+        Input::Continuous(problem) => return compare_continuous::compare(*problem, args, global, output),
+        Input::Policy(_) => bail!(
+            "{0} is a trained policy, expected a problem or model: compare trains the policies itself",
+            args.source.input
+        ),
+    };
+    if args.methods.contains(&MethodSetting::PidLagrangian) {
+        bail!("there is no pid_lagrangian for finite problems");
+    }
     loaded.run.steps = loaded.run.steps.max(STEPS);
     loaded.run.runs = loaded.run.runs.max(RUNS);
     loaded.apply(&args.execution, global);
     let task = loaded.task()?;
-    let contest = Contest { loaded: &loaded, task: &task, budget: args.budget.unwrap_or(loaded.train.steps) };
+    let budget = args.budget.unwrap_or(loaded.train.steps);
+    let contest = Contest { loaded: &loaded, task: &task, budget, methods: &args.methods };
     let bar = output.bar(8, "comparing");
     let (comparison, good) = contest.hold(&bar)?;
     bar.finish_and_clear();
     if output.is_json() {
         output.object(&comparison)?;
     } else {
-        print(&comparison, &task, output);
+        print(&comparison, task.specification(), output);
+        let parts = task.structure().end_components.len();
+        if parts > 1 {
+            output.line(format!(
+                "The model has {parts} separate end components, and a run ends in one of them."
+            ));
+        }
     }
     // The exit status is A-CRL's alone: the others are there to be compared with.
     Ok(if good { Verdict::Good } else { Verdict::Bad })
-}
-
-/// The object printed as JSON, in the user's signs.
-#[derive(Serialize)]
-struct Comparison {
-    steps: u64,
-    runs: usize,
-    budget: u64,
-    tolerance: f64,
-    step_size: f64,
-    seed: u64,
-    specification: SpecificationJson,
-    methods: Vec<Entry>,
-}
-
-/// One method: means and worst values over runs.
-#[derive(Serialize)]
-struct Entry {
-    method: &'static str,
-    averages: Named<f64>,
-    worst: Named<f64>,
-    /// max_i (c_i − V_i)/R_i in the worst run; `null` without requirements.
-    violation: Option<f64>,
-    /// In every run no requirement is missed by more than the tolerance.
-    met: bool,
-    note: String,
 }
 
 struct Contest<'a> {
     loaded: &'a Loaded,
     task: &'a FiniteTask<'a>,
     budget: u64,
+    /// Those that are asked for; none: all.
+    methods: &'a [MethodSetting],
 }
 
 impl Contest<'_> {
@@ -94,15 +89,26 @@ impl Contest<'_> {
             format!("the exact pi(lambda), epoch {epoch}"),
         )?);
         bar.inc(1);
-        methods.push(self.learned()?);
+        let wanted = |method| self.methods.is_empty() || self.methods.contains(&method);
+        if wanted(MethodSetting::ACrl) {
+            methods.push(self.learned()?);
+        }
         bar.inc(1);
-        methods.push(self.fixed_weights()?);
+        if wanted(MethodSetting::FixedWeights) {
+            methods.push(self.fixed_weights()?);
+        }
         bar.inc(1);
-        methods.push(self.dual_descent(epoch)?);
+        if wanted(MethodSetting::DualDescent) {
+            methods.push(self.dual_descent(epoch)?);
+        }
         bar.inc(1);
-        methods.extend(self.primal_dual()?);
+        if wanted(MethodSetting::PrimalDual) {
+            methods.extend(self.primal_dual()?);
+        }
         bar.inc(1);
-        methods.extend(self.primal_averaging(epoch)?);
+        if wanted(MethodSetting::PrimalAveraging) {
+            methods.extend(self.primal_averaging(epoch)?);
+        }
         bar.inc(1);
         methods.extend(self.optimum()?);
         bar.inc(1);
@@ -113,6 +119,7 @@ impl Contest<'_> {
             tolerance: loaded.run.tolerance,
             step_size: loaded.run.step_size,
             seed: loaded.run.seed,
+            learner: None,
             specification: SpecificationJson::new(task.specification()),
             methods,
         };
@@ -239,62 +246,6 @@ impl Contest<'_> {
 
     fn entry(&self, method: &'static str, runs: Vec<Values>, note: String) -> anyhow::Result<Entry> {
         let task = self.task;
-        let mean = |i: usize| runs.iter().map(|v| v.as_slice()[i]).sum::<f64>() / runs.len() as f64;
-        let least = |i: usize| runs.iter().map(|v| v.as_slice()[i]).fold(f64::INFINITY, f64::min);
-        let averages = Values::new((0..=task.len()).map(mean).collect())?;
-        // Requirements read V ≥ c and the objective is maximised, so the least is the worst.
-        let worst = Outcome::new(method, Values::new((0..=task.len()).map(least).collect())?, note);
-        Ok(Entry {
-            method,
-            averages: named_values(task, &averages),
-            worst: named_values(task, &worst.values),
-            violation: Some(worst.violation(task)).filter(|v| v.is_finite()),
-            met: worst.met(task, self.loaded.run.tolerance),
-            note: worst.note,
-        })
-    }
-}
-
-fn print(comparison: &Comparison, task: &FiniteTask<'_>, output: &mut Output) {
-    output.line(format!(
-        "{} runs of {} steps; learning methods train on {} steps",
-        comparison.runs, comparison.steps, comparison.budget
-    ));
-    output.line("");
-    let Some(first) = comparison.methods.first() else { return };
-    let names: Vec<String> = first.averages.iter().map(|(name, _)| name.to_owned()).collect();
-    let mut header = vec!["average over runs"];
-    header.extend(names.iter().map(String::as_str));
-    header.extend(["worst miss", "met"]);
-    let mut table = Table::new(&header);
-    let plain = anstyle::Style::new();
-    let mut aims = vec![String::new()];
-    if let Some(objective) = task.specification().objective() {
-        aims.push(if objective.sign() > 0.0 { "max" } else { "min" }.to_owned());
-    }
-    aims.extend(task.specification().requirements().iter().map(|r| relation(r, 4)));
-    table.row(aims.into_iter().map(|aim| (aim, FAINT)).collect());
-    for entry in &comparison.methods {
-        let mut row = vec![(entry.method.to_owned(), plain)];
-        row.extend(entry.averages.iter().map(|(_, average)| (figure(*average, 4), plain)));
-        row.push((figure(entry.violation.unwrap_or(0.0).max(0.0), 2), plain));
-        row.push(if entry.met { ("yes".to_owned(), GOOD) } else { ("NO".to_owned(), BAD) });
-        table.row(row);
-    }
-    output.raw(&table.to_string());
-    output.line(styled(
-        FAINT,
-        format!(
-            "worst miss: of any requirement in any run, as a share of its range; met: at most {}",
-            figure(comparison.tolerance, 3)
-        ),
-    ));
-    output.line("");
-    for entry in &comparison.methods {
-        output.line(styled(FAINT, format!("{}: {}", entry.method, entry.note)));
-    }
-    let parts = task.structure().end_components.len();
-    if parts > 1 {
-        output.line(format!("The model has {parts} separate end components, and a run ends in one of them."));
+        Entry::new(method, task.specification(), task.scales(), self.loaded.run.tolerance, &runs, note)
     }
 }

@@ -37,14 +37,9 @@ pub(crate) fn run(
     advise(&mut problem.run, file.advice, problem.specification.objective().is_some());
     let run = &problem.run;
     let task = BatchTask::new(problem.environment.batch(), problem.specification.clone())?;
-    let auto = matches!(run.epoch_length(), EpochLength::Auto(_));
-    let plan = Plan {
-        task: &task,
-        file,
-        run,
-        start: start(args.start.as_ref(), file, &task)?,
-        steering: args.steering.unwrap_or(if auto { file.advice.steering } else { Steering::Policy }),
-    };
+    let start = start(args.start.as_ref(), file, &task)?;
+    let steering = args.steering.unwrap_or_else(|| advised_steering(run, file.advice));
+    let plan = Plan { task: &task, file, run, start, steering };
     let mut log = args.log.as_deref().map(Log::create).transpose()?;
     let mut occupation = args.occupation.as_deref().map(|_| Occupation::new(&task)).transpose()?;
     interrupt::listen();
@@ -95,6 +90,12 @@ pub(crate) fn run(
             advice: advice(&report, &plan, &args.source.input),
         };
         print(&report, &beside, output);
+        if file.policy.is_blind() {
+            output.line(format!(
+                "A baseline ({}): it takes no notice of the multipliers, which only measure how far behind it is.",
+                file.training.method
+            ));
+        }
         if coverage.outside > 0.01 {
             output.warn(&format!(
                 "{} % of the multipliers of this run are unlike those of the training: train longer, or with \
@@ -131,7 +132,7 @@ struct RunPolicyJson<'a> {
 ///
 /// With an objective, how long the agent stays in one place before it changes decides how much it loses on the way:
 /// the longer the run, the longer it may stay without a requirement being far behind at the end.
-fn advise(run: &mut RunSettings, advice: Advice, objective: bool) {
+pub(super) fn advise(run: &mut RunSettings, advice: Advice, objective: bool) {
     const ADVISED: f64 = 200_000.0;
     if !run.epoch_given {
         let longer = if objective { run.steps as f64 * run.tolerance / (ADVISED * 0.005) } else { 1.0 };
@@ -142,6 +143,14 @@ fn advise(run: &mut RunSettings, advice: Advice, objective: bool) {
     }
     if !run.step_size_given {
         run.step_size = advice.step_size;
+    }
+}
+
+/// The same for what turns multipliers into behaviour; who fixes the epoch wants π(·, λ).
+pub(super) fn advised_steering(run: &RunSettings, advice: Advice) -> Steering {
+    match run.epoch_length() {
+        EpochLength::Auto(_) => advice.steering,
+        EpochLength::Fixed(_) => Steering::Policy,
     }
 }
 
@@ -173,12 +182,12 @@ fn estimate(task: &BatchTask<'_>, file: &PolicyFile) -> Option<f64> {
 }
 
 /// Everything that decides how the runs come out.
-struct Plan<'a> {
-    task: &'a BatchTask<'a>,
-    file: &'a PolicyFile,
-    run: &'a RunSettings,
-    start: Multipliers,
-    steering: Steering,
+pub(super) struct Plan<'a> {
+    pub(super) task: &'a BatchTask<'a>,
+    pub(super) file: &'a PolicyFile,
+    pub(super) run: &'a RunSettings,
+    pub(super) start: Multipliers,
+    pub(super) steering: Steering,
 }
 
 /// Weights are compared with those of the training once in so many steps.
@@ -211,7 +220,7 @@ impl Plan<'_> {
 
     /// All runs on all cores; also a sample of the weights that were asked for, and how many runs ended with
     /// the library.
-    fn execute(
+    pub(super) fn execute(
         &self,
         occupation: Option<&mut Occupation>,
         bar: &ProgressBar,
@@ -280,7 +289,7 @@ impl Plan<'_> {
             .collect()
     }
 
-    fn report(&self, executions: &Runs) -> anyhow::Result<RunReport> {
+    pub(super) fn report(&self, executions: &Runs) -> anyhow::Result<RunReport> {
         let scales = &self.task.scales()[1..];
         let settled = self.file.library.settled();
         let symptoms = Symptoms {

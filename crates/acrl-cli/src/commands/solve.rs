@@ -10,11 +10,11 @@ use acrl_exact::{
 };
 use serde::Serialize;
 
-use crate::Verdict;
 use crate::args::SolveArgs;
 use crate::input::Loaded;
 use crate::interrupt;
 use crate::output::{BAD, FAINT, GOOD, Output, STRONG, Table, count, figure, relation, styled};
+use crate::{Verdict, comparison};
 
 /// Solves and prints.
 pub(crate) fn solve(args: &SolveArgs, output: &mut Output) -> anyhow::Result<Verdict> {
@@ -188,13 +188,7 @@ pub(crate) fn objective_sign(task: &FiniteTask<'_>) -> f64 {
 
 /// V₀ … V_m by name, in the user's signs.
 pub(crate) fn named_values(task: &FiniteTask<'_>, values: &Values) -> Named<f64> {
-    let specification = task.specification();
-    let objective = specification.objective();
-    let first = objective.map(|o| (o.reward.clone(), o.sign() * values.objective() + 0.0));
-    let requirements = specification.requirements().iter().zip(values.requirements());
-    let rest = requirements.map(|(r, v)| (r.name().to_owned(), r.sign() * v + 0.0));
-    let rest = rest.filter(|(name, _)| objective.is_none_or(|o| o.reward != *name));
-    first.into_iter().chain(rest).collect()
+    comparison::named_values(task.specification(), values)
 }
 
 /// The ranges of the multipliers; an end at infinity has no number.

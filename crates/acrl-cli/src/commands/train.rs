@@ -4,11 +4,12 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use acrl::{BatchTask, Steering};
-use acrl_envs::{EpochSetting, LearnerSetting, SamplerSetting, TargetSetting};
+use acrl_envs::{EpochSetting, LearnerSetting, MethodSetting, SamplerSetting, TargetSetting};
 use acrl_files::{RunFolder, checkpoint};
 use acrl_learn::{
-    ActorCritic, ActorCriticSettings, Advice, LearnError, PolicyFile, PolicyGradient, PolicyGradientSettings,
-    Ppo, PpoSettings, Sampler, Training, TrainingRecord, rehearse, settle,
+    ActorCritic, ActorCriticSettings, Advice, Baseline, BlindLearner, LearnError, Method, PolicyFile,
+    PolicyGradient, PolicyGradientSettings, Ppo, PpoSettings, Sampler, Training, TrainingRecord, rehearse,
+    settle,
 };
 use anyhow::{bail, ensure};
 use serde::{Deserialize, Serialize};
@@ -50,7 +51,7 @@ pub(crate) fn train(args: &TrainArgs, global: &Global, output: &mut Output) -> a
         objective: problem.specification.objective().cloned(),
         seed,
         seconds: 0.0,
-        training: begin(&problem, &task, args, seed)?,
+        training: begin(&problem, &task, &asked(args, &problem), seed)?,
     };
     let mut job = if args.resume {
         resume(fresh, &folder_path)?
@@ -68,7 +69,7 @@ pub(crate) fn train(args: &TrainArgs, global: &Global, output: &mut Output) -> a
     let Job { state, folder } = job;
     folder.finish()?;
     let rehearsing = output.spinner("rehearsing");
-    let file = policy_file(&state, &problem, &task, complete)?;
+    let file = policy_file(&state.training, &problem, &task, seed, complete)?;
     rehearsing.finish_and_clear();
     file.to_container()?.save(&args.output)?;
     report(&file, &state, &task, args, &folder_path, complete, output)?;
@@ -80,68 +81,127 @@ fn default_folder(policy: &Path) -> PathBuf {
     Path::new("runs").join(policy.file_stem().unwrap_or(policy.as_os_str()))
 }
 
+/// What is to be trained.
+pub(super) struct Asked {
+    pub(super) method: MethodSetting,
+    pub(super) learner: LearnerSetting,
+    /// Environment steps; the learner's own number if it is not said.
+    pub(super) steps: Option<u64>,
+}
+
+fn asked(args: &TrainArgs, problem: &ContinuousProblem) -> Asked {
+    let train = &problem.train;
+    Asked {
+        method: args.method.unwrap_or(train.method),
+        learner: args.learner.unwrap_or(train.learner),
+        steps: args.steps.or(train.steps_given.then_some(train.steps)),
+    }
+}
+
 /// A training from scratch.
-fn begin(
+pub(super) fn begin(
     problem: &ContinuousProblem,
     task: &BatchTask<'_>,
-    args: &TrainArgs,
+    asked: &Asked,
     seed: u64,
 ) -> anyhow::Result<Training> {
     let train = &problem.train;
-    let learner = args.learner.unwrap_or(train.learner);
-    let steps = args.steps.or(train.steps_given.then_some(train.steps));
     let average = train.targets == TargetSetting::Average;
-    let sampler = match train.sampler {
-        SamplerSetting::Dual => Sampler::Dual,
-        SamplerSetting::Simplex => Sampler::Simplex,
-        SamplerSetting::Corners => Sampler::Corners,
-        SamplerSetting::Box => Sampler::Box { high: 5.0 },
-    };
-    match learner {
-        LearnerSetting::Ppo => {
-            ensure!(!average, "targets = \"average\" is for actor_critic: ppo learns discounted values");
-            let hold = train.hold.unwrap_or_else(|| task.environment().hold()).max(1);
-            let default = PpoSettings::default();
-            let settings = PpoSettings {
-                decisions: steps.map_or(default.decisions, |steps| steps.div_ceil(hold as u64)),
-                hold: Some(hold),
-                discount: train.discount.unwrap_or(default.discount),
-                step_size: train.step_size.unwrap_or(default.step_size),
-                hidden: train.hidden.clone(),
-                sampler,
-                ..default
-            };
-            Ok(Training::Ppo(Box::new(Ppo::new(task, settings, seed)?)))
+    if average && asked.learner != LearnerSetting::ActorCritic {
+        bail!("targets = \"average\" is for actor_critic, not for {}", asked.learner);
+    }
+    let method = baseline(asked.method, train.multiplier_step, task);
+    Ok(match (asked.learner, method) {
+        (LearnerSetting::Ppo, None) => {
+            let settings = ppo_settings(problem, task, asked.steps);
+            Training::Ppo(Box::new(Ppo::new(task, settings, seed)?))
         }
-        LearnerSetting::PolicyGradient => {
-            ensure!(!average, "targets = \"average\" is for actor_critic: policy_gradient has no critic");
-            // The box of the paper means its literal settings; else normalised weights.
-            let mut settings = match sampler {
-                Sampler::Box { .. } => PolicyGradientSettings::literal(),
-                Sampler::Dual => PolicyGradientSettings::default(),
-                sampler => PolicyGradientSettings { sampler, ..PolicyGradientSettings::default() },
-            };
-            settings.step_size = train.step_size.unwrap_or(settings.step_size);
-            if let Some(steps) = steps {
-                settings.rollouts = steps.div_ceil(settings.length as u64);
-            }
-            Ok(Training::PolicyGradient(Box::new(PolicyGradient::new(task, settings, seed)?)))
+        (LearnerSetting::PolicyGradient, None) => {
+            let settings = gradient_settings(problem, asked.steps);
+            Training::PolicyGradient(Box::new(PolicyGradient::new(task, settings, seed)?))
         }
-        LearnerSetting::ActorCritic => {
+        (LearnerSetting::Ppo, Some(method)) => {
+            let learner = BlindLearner::Ppo(ppo_settings(problem, task, asked.steps));
+            Training::Baseline(Box::new(Baseline::new(task, method, learner, seed)?))
+        }
+        (LearnerSetting::PolicyGradient, Some(method)) => {
+            let learner = BlindLearner::PolicyGradient(gradient_settings(problem, asked.steps));
+            Training::Baseline(Box::new(Baseline::new(task, method, learner, seed)?))
+        }
+        (LearnerSetting::ActorCritic, None) => {
             let mut settings =
                 if average { ActorCriticSettings::average() } else { ActorCriticSettings::default() };
+            let sampler = sampler(train.sampler);
             if sampler != Sampler::Dual {
                 settings.sampler = sampler;
             }
             settings.gamma = train.discount.unwrap_or(settings.gamma);
             settings.step_size = train.step_size.unwrap_or(settings.step_size);
-            if let Some(steps) = steps {
+            if let Some(steps) = asked.steps {
                 settings.rollouts = steps.div_ceil(settings.length as u64);
             }
-            Ok(Training::ActorCritic(Box::new(ActorCritic::new(task, settings, seed)?)))
+            Training::ActorCritic(Box::new(ActorCritic::new(task, settings, seed)?))
         }
-        LearnerSetting::Tabular => bail!("the learner 'tabular' is for finite problems"),
+        (LearnerSetting::ActorCritic, Some(method)) => bail!(
+            "the method '{}' trains with the learner ppo or policy_gradient, not with actor_critic",
+            method.name()
+        ),
+        (LearnerSetting::Tabular, _) => bail!("the learner 'tabular' is for finite problems"),
+    })
+}
+
+/// The baseline of that name, if it is one; `eta` is the step size of its multipliers.
+fn baseline(method: MethodSetting, eta: Option<f64>, task: &BatchTask<'_>) -> Option<Method> {
+    let method = match method {
+        MethodSetting::ACrl => return None,
+        MethodSetting::FixedWeights => Method::even(task),
+        MethodSetting::DualDescent => Method::dual_descent(),
+        MethodSetting::PrimalDual => Method::primal_dual(),
+        MethodSetting::PidLagrangian => Method::pid_lagrangian(),
+        MethodSetting::PrimalAveraging => Method::primal_averaging(),
+    };
+    Some(match eta {
+        Some(eta) => method.with_step_size(eta),
+        None => method,
+    })
+}
+
+fn sampler(setting: SamplerSetting) -> Sampler {
+    match setting {
+        SamplerSetting::Dual => Sampler::Dual,
+        SamplerSetting::Simplex => Sampler::Simplex,
+        SamplerSetting::Corners => Sampler::Corners,
+        SamplerSetting::Box => Sampler::Box { high: 5.0 },
     }
+}
+
+fn ppo_settings(problem: &ContinuousProblem, task: &BatchTask<'_>, steps: Option<u64>) -> PpoSettings {
+    let train = &problem.train;
+    let hold = train.hold.unwrap_or_else(|| task.environment().hold()).max(1);
+    let default = PpoSettings::default();
+    PpoSettings {
+        decisions: steps.map_or(default.decisions, |steps| steps.div_ceil(hold as u64)),
+        hold: Some(hold),
+        step_size: train.step_size.unwrap_or(default.step_size),
+        discount: train.discount.unwrap_or(default.discount),
+        hidden: train.hidden.clone(),
+        sampler: sampler(train.sampler),
+        ..default
+    }
+}
+
+/// The box of the paper means its literal settings; else normalised weights.
+fn gradient_settings(problem: &ContinuousProblem, steps: Option<u64>) -> PolicyGradientSettings {
+    let mut settings = match sampler(problem.train.sampler) {
+        Sampler::Box { .. } => PolicyGradientSettings::literal(),
+        Sampler::Dual => PolicyGradientSettings::default(),
+        sampler => PolicyGradientSettings { sampler, ..PolicyGradientSettings::default() },
+    };
+    settings.step_size = problem.train.step_size.unwrap_or(settings.step_size);
+    if let Some(steps) = steps {
+        settings.rollouts = steps.div_ceil(settings.length as u64);
+    }
+    settings
 }
 
 /// Takes up a training where its folder's checkpoint left it.
@@ -217,19 +277,21 @@ impl Job {
 }
 
 /// The policy with all that goes with it.
-fn policy_file(
-    state: &State,
+pub(super) fn policy_file(
+    training: &Training,
     problem: &ContinuousProblem,
     task: &BatchTask<'_>,
+    seed: u64,
     complete: bool,
 ) -> anyhow::Result<PolicyFile> {
-    let training = &state.training;
     let mut policy = training.policy();
-    let library = settle(task, &mut policy, state.seed)?;
-    // Who stops a training does not want to wait, and where the problem fixes the epoch there is nothing to choose.
-    let given = matches!(problem.run.epoch, EpochSetting::Fixed(_));
+    let library = settle(task, &mut policy, seed)?;
+    // Who stops a training does not want to wait; and there is nothing to choose where the problem fixes the epoch, or
+    // if the policy takes no notice of multipliers.
+    let given =
+        matches!(problem.run.epoch, EpochSetting::Fixed(_)) || matches!(training, Training::Baseline(_));
     let advice = if complete && !given {
-        rehearse(task, &mut policy, &library, state.seed)?.first().map(|best| best.advice)
+        rehearse(task, &mut policy, &library, seed)?.first().map(|best| best.advice)
     } else {
         None
     };
@@ -243,8 +305,9 @@ fn policy_file(
         advice: advice.unwrap_or_else(|| Advice::unrehearsed(task)),
         training: TrainingRecord {
             learner: training.learner().to_owned(),
+            method: training.method().to_owned(),
             steps: training.steps(),
-            seed: state.seed,
+            seed,
             complete,
             version: env!("CARGO_PKG_VERSION").to_owned(),
         },
@@ -262,6 +325,15 @@ struct TrainJson<'a> {
     /// What the policy settles at when one reward is all that matters, by that reward.
     corners: acrl::Named<acrl::Named<f64>>,
     advice: Advice,
+    /// Of a baseline: its averages while it trained.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    online: Option<acrl::Named<f64>>,
+}
+
+/// The averages of a baseline while it trained, in the paper's signs; nothing for other trainings.
+pub(super) fn online(training: &Training, task: &BatchTask<'_>) -> Option<Vec<f64>> {
+    let Training::Baseline(baseline) = training else { return None };
+    Some(baseline.online().iter().zip(task.scales()).map(|(r, scale)| r * scale).collect())
 }
 
 fn report(
@@ -278,10 +350,12 @@ fn report(
     names.extend(specification.objective().map(|o| (o.reward.clone(), o.sign())));
     names.extend(specification.requirements().iter().map(|r| (r.name().to_owned(), r.sign())));
     let first = usize::from(!task.has_objective());
-    let corner = |j: usize| -> acrl::Named<f64> {
-        let values = file.library.entries[j].values[first..].iter();
-        names.iter().zip(values).map(|((name, sign), v)| (name.clone(), sign * v + 0.0)).collect()
+    let signed = |values: &[f64]| -> acrl::Named<f64> {
+        let values = names.iter().zip(&values[first..]);
+        values.map(|((name, sign), v)| (name.clone(), sign * v + 0.0)).collect()
     };
+    let corner = |j: usize| signed(&file.library.entries[j].values);
+    let online = online(&state.training, task).map(|values| signed(&values));
     let (training, policy) = (&state.training, args.output.display());
     if output.is_json() {
         return output.object(&TrainJson {
@@ -292,6 +366,7 @@ fn report(
             seconds: state.seconds,
             corners: names.iter().enumerate().map(|(j, (name, _))| (name.clone(), corner(j))).collect(),
             advice: file.advice,
+            online,
         });
     }
     if !complete {
@@ -301,31 +376,45 @@ fn report(
             training.iterations()
         ));
     }
+    let what = match training {
+        Training::Baseline(baseline) => format!("{} with {}", baseline.method().name(), training.learner()),
+        _ => training.learner().to_owned(),
+    };
     output.line(format!(
-        "{policy}: {} after {} in {} s",
-        training.learner(),
+        "{policy}: {what} after {} in {} s",
         count(training.steps(), "step"),
         figure(state.seconds, 3)
     ));
     output.line("");
-    let mut header = vec!["all weight on"];
+    let blind = file.policy.is_blind();
+    let mut header = vec![if blind { "" } else { "all weight on" }];
     header.extend(names.iter().map(|(name, _)| name.as_str()));
     let mut table = Table::new(&header);
-    for (j, (name, _)) in names.iter().enumerate() {
-        let mut row = vec![name.clone()];
+    for (j, (name, _)) in names.iter().enumerate().take(if blind { 1 } else { names.len() }) {
+        let name = if blind { "settles at" } else { name.as_str() };
+        let mut row = vec![name.to_owned()];
         row.extend(corner(j).iter().map(|(_, v)| figure(*v, 3)));
         table.plain(row);
     }
+    if let Some(online) = online {
+        let values = online.iter().map(|(_, v)| figure(*v, 3));
+        table.plain(std::iter::once("while it trained".to_owned()).chain(values).collect());
+    }
     output.raw(&table.to_string());
-    output.line(styled(FAINT, "what the policy settles at when one reward is all that matters"));
-    let Advice { step_size, epoch, steering } = file.advice;
-    let steering = match steering {
-        Steering::Policy => "its multipliers",
-        Steering::Library => "its library",
-    };
-    let advice =
-        format!("it will run steered by {steering}, with epochs of {epoch} steps and step size {step_size}");
-    output.line(styled(FAINT, advice));
+    if blind {
+        output.line(styled(FAINT, "a baseline: the policy takes no notice of multipliers"));
+    } else {
+        output.line(styled(FAINT, "what the policy settles at when one reward is all that matters"));
+        let Advice { step_size, epoch, steering } = file.advice;
+        let steering = match steering {
+            Steering::Policy => "its multipliers",
+            Steering::Library => "its library",
+        };
+        let advice = format!(
+            "it will run steered by {steering}, with epochs of {epoch} steps and step size {step_size}"
+        );
+        output.line(styled(FAINT, advice));
+    }
     output.line(styled(FAINT, format!("logs and checkpoint: {}", folder.display())));
     output.hint(format!("Try next: acrl run {policy} --runs 20, or with other bounds: --require 'NAME>=X'."));
     Ok(())

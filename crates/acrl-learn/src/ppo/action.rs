@@ -160,8 +160,7 @@ impl ActionHeads {
         actions: &[f32],
         stride: usize,
         log_deviations: &[f32],
-        d_log: &[f32],
-        entropy: f32,
+        (d_log, entropy): (&[f32], f32),
         d_log_deviations: &mut [f32],
     ) {
         let lanes = d_log.len();
@@ -243,7 +242,7 @@ mod tests {
         };
         let mut d_outputs = outputs;
         let mut d_deviations = [0.0; 2];
-        heads.backward(&mut d_outputs, &actions, 1, &deviations, &[1.0], ENTROPY, &mut d_deviations);
+        heads.backward(&mut d_outputs, &actions, 1, &deviations, (&[1.0], ENTROPY), &mut d_deviations);
         let step = 1e-2;
         for i in 0..outputs.len() {
             let moved = |by: f32| {

@@ -134,10 +134,8 @@ impl Chunk {
         let (log_new, ratios) = (&mut self.log_new[..lanes], &mut self.ratios[..lanes]);
         let (log_old, advantages) = (&self.log_old[..lanes], &mut self.advantages[..lanes]);
         heads.log_probabilities(&self.outputs, &self.actions, CHUNK, log_deviations, log_new);
-        for b in 0..lanes {
-            log_new[b] -= log_old[b];
-            ratios[b] = log_new[b];
-        }
+        log_new.iter_mut().zip(log_old).for_each(|(new, old)| *new -= old);
+        ratios.copy_from_slice(log_new);
         self.sums.divergence -= f64::from(sum(log_new, |log| log));
         acrl_nn::exp(ratios);
         self.sums.divergence += f64::from(sum(ratios, |ratio| ratio - 1.0));
@@ -153,15 +151,8 @@ impl Chunk {
         self.sums.policy_loss -= f64::from(sum(advantages, |objective| objective));
         let d_deviations = &mut self.deviation_gradient;
         let d_outputs = &mut self.outputs;
-        heads.backward(
-            d_outputs,
-            &self.actions,
-            CHUNK,
-            log_deviations,
-            log_new,
-            entropy / size,
-            d_deviations,
-        );
+        let d_log = (&*log_new, entropy / size);
+        heads.backward(d_outputs, &self.actions, CHUNK, log_deviations, d_log, d_deviations);
         for (row, from) in self.outputs.chunks_exact(CHUNK).enumerate() {
             self.d_outputs.row_mut(row).copy_from_slice(&from[..lanes]);
         }

@@ -142,6 +142,9 @@ impl Networks {
     /// Notes the weights at decision t as inputs.
     pub(crate) fn see_weights(&self, rollout: &mut Rollout, t: usize, weights: &Rows) {
         let (n, longer) = (rollout.lanes, rollout.longer());
+        if self.inputs.is_blind() {
+            return;
+        }
         let first = usize::from(!self.inputs.objective());
         for i in 0..self.inputs.weights() {
             let row = self.inputs.observation().len() + i;

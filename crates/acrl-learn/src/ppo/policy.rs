@@ -14,15 +14,24 @@ pub struct Inputs {
     /// R₀ … R_m.
     scales: Vec<f64>,
     objective: bool,
+    /// Whether the weights are left out: π(s), which knows nothing of λ.
+    #[serde(default)]
+    blind: bool,
 }
 
 impl Inputs {
     /// Refuses an observation without a finite range.
     pub fn new(task: &BatchTask<'_>) -> Result<Self, Error> {
         let observation = task.environment().observation_space().to_vec();
-        let inputs = Self { observation, scales: task.scales().to_vec(), objective: task.has_objective() };
+        let (scales, objective) = (task.scales().to_vec(), task.has_objective());
+        let inputs = Self { observation, scales, objective, blind: false };
         inputs.check()?;
         Ok(inputs)
+    }
+
+    /// The same without the weights: for a policy π(s) that knows nothing of λ.
+    pub fn blind(task: &BatchTask<'_>) -> Result<Self, Error> {
+        Ok(Self { blind: true, ..Self::new(task)? })
     }
 
     /// `Ok` if every range is a finite interval of positive width, and there is something to weigh.
@@ -43,9 +52,10 @@ impl Inputs {
         }
     }
 
-    /// The number of inputs: the observation, and a weight for each reward (r₀ only if there is an objective).
+    /// The number of inputs: the observation, and a weight for each reward (r₀ only if there is an objective) unless
+    /// they are left out.
     pub fn len(&self) -> usize {
-        self.observation.len() + self.weights()
+        self.observation.len() + if self.blind { 0 } else { self.weights() }
     }
 
     /// Whether there is nothing to see.
@@ -53,7 +63,12 @@ impl Inputs {
         self.len() == 0
     }
 
-    /// The number of weights among the inputs.
+    /// Whether the weights are left out.
+    pub fn is_blind(&self) -> bool {
+        self.blind
+    }
+
+    /// The number of weights, which are among the inputs unless they are left out.
     pub fn weights(&self) -> usize {
         self.scales.len() - usize::from(!self.objective)
     }
@@ -85,6 +100,9 @@ impl Inputs {
 
     /// Writes the rows of weights: w_i R_i / Σ w_j R_j, uniform where all of them are 0.
     fn normalise(&self, weights: &Rows, out: &mut Batch, totals: &mut Vec<f64>) {
+        if self.blind {
+            return;
+        }
         let first = usize::from(!self.objective);
         totals.clear();
         totals.resize(weights.lanes(), 0.0);
@@ -104,7 +122,7 @@ impl Inputs {
     }
 }
 
-/// A trained policy: the mean of its distribution is what it does.
+/// A trained policy: the mean of its distribution is what it does, unless it is to draw from it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MlpPolicy {
@@ -113,6 +131,8 @@ pub struct MlpPolicy {
     actor: Mlp,
     log_deviations: Vec<f32>,
     hold: usize,
+    #[serde(default)]
+    sampling: bool,
     #[serde(skip)]
     scratch: Option<Scratch>,
 }
@@ -132,7 +152,18 @@ impl MlpPolicy {
         log_deviations: Vec<f32>,
         hold: usize,
     ) -> Self {
-        Self { inputs, heads, actor, log_deviations, hold, scratch: None }
+        Self { inputs, heads, actor, log_deviations, hold, sampling: false, scratch: None }
+    }
+
+    /// The same, drawing its actions as in training, or acting with the mean.
+    pub fn sampling(mut self, sampling: bool) -> Self {
+        self.sampling = sampling;
+        self
+    }
+
+    /// Whether it draws its actions.
+    pub fn is_sampling(&self) -> bool {
+        self.sampling
     }
 
     /// What its network sees.
@@ -162,12 +193,13 @@ impl BatchPolicy for MlpPolicy {
         observation: &Rows,
         weights: &Rows,
         actions: &mut Rows,
-        _: &mut [Rng],
+        rngs: &mut [Rng],
     ) -> Result<(), Error> {
         let lanes = observation.lanes();
         if self.scratch.as_ref().is_none_or(|scratch| scratch.input.capacity() < lanes) {
             let input = Batch::new(self.inputs.len(), lanes);
-            let work = Workspace::for_inference(&self.actor, lanes);
+            // Whatever fits into the one must fit into the other.
+            let work = Workspace::for_inference(&self.actor, input.capacity());
             self.scratch = Some(Scratch { input, work, totals: Vec::new() });
         }
         let Some(scratch) = &mut self.scratch else { return Ok(()) };
@@ -177,6 +209,16 @@ impl BatchPolicy for MlpPolicy {
         }
         self.inputs.normalise(weights, &mut scratch.input, &mut scratch.totals);
         let output = self.actor.infer(&scratch.input, &mut scratch.work);
+        if self.sampling {
+            for (lane, rng) in rngs.iter_mut().enumerate() {
+                let write = |part: usize, u: f32| {
+                    let action = ActionHeads::to_environment(self.heads.parts()[part], f64::from(u));
+                    actions.set(part, lane, action);
+                };
+                self.heads.sample(|row| output.row(row)[lane], &self.log_deviations, rng, write);
+            }
+            return Ok(());
+        }
         for lane in 0..lanes {
             self.heads.mode(|row| output.row(row)[lane], |part, a| actions.set(part, lane, a));
         }

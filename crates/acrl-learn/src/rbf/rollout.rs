@@ -71,8 +71,11 @@ pub(crate) struct Rollout {
     /// Where that is among the kernels over the multipliers.
     pub(crate) coordinates: Vec<f64>,
     pub(crate) steps: Vec<Step>,
+    /// Σ_t r₀ … Σ_t r_m, in units of their scales.
+    pub(crate) sums: Vec<f64>,
     spent: Vec<f64>,
-    state: Rows,
+    /// Where it is now.
+    pub(crate) state: Rows,
     observation: Rows,
     actions: Rows,
     named: Rows,
@@ -111,6 +114,7 @@ impl Rollout {
             weights: vec![0.0; prices.scales.len()],
             coordinates: vec![0.0; tensor.multipliers().len()],
             steps: vec![step; steps],
+            sums: vec![0.0; prices.scales.len()],
             spent: vec![0.0; prices.scales.len()],
             state: Rows::zeros(environment.state_dimension(), 1),
             observation: Rows::zeros(environment.observation_space().len(), 1),
@@ -128,17 +132,30 @@ impl Rollout {
         sampler: Sampler,
         sigma: f64,
     ) -> Result<(), LearnError> {
-        let Self { field, weights, spent, state, observation, actions, named, rewards, .. } = self;
-        let Progress { tensor, prices, units, rng, coverage, .. } = progress;
-        let environment = task.environment();
+        let Self { weights, spent, state, .. } = self;
+        let Progress { prices, rng, coverage, .. } = progress;
         sampler.draw(prices.objective, weights, rng);
-        spent.copy_from_slice(weights);
-        prices.coordinates(spent, &mut self.coordinates);
         spent.copy_from_slice(weights);
         normalise(spent);
         coverage.visit(spent.iter().copied(), rng);
+        task.environment().reset(state, 0, rng)?;
+        self.go_on(task, progress, sigma)
+    }
+
+    /// Takes all steps from where it is, with w as it is.
+    pub(crate) fn go_on(
+        &mut self,
+        task: &BatchTask<'_>,
+        progress: &mut Progress,
+        sigma: f64,
+    ) -> Result<(), LearnError> {
+        let Self { field, weights, sums, spent, state, observation, actions, named, rewards, .. } = self;
+        let Progress { tensor, prices, units, rng, .. } = progress;
+        let environment = task.environment();
+        spent.copy_from_slice(weights);
+        prices.coordinates(spent, &mut self.coordinates);
         field.hold(tensor, &self.coordinates);
-        environment.reset(state, 0, rng)?;
+        sums.fill(0.0);
         let mut outputs = [0.0; Tensor::OUTPUTS];
         let outputs = &mut outputs[..tensor.outputs()];
         for step in &mut self.steps {
@@ -154,8 +171,11 @@ impl Rollout {
             }
             environment.step(state, actions, named, std::slice::from_mut(rng))?;
             task.score(named, rewards)?;
-            let priced = weights.iter().zip(rewards.as_slice()).zip(&prices.scales);
-            step.reward = priced.map(|((w, r), scale)| w * r / scale).sum();
+            step.reward = 0.0;
+            for (i, r) in rewards.as_slice().iter().enumerate() {
+                step.reward += weights[i] * r / prices.scales[i];
+                sums[i] += r / prices.scales[i];
+            }
         }
         progress.steps += self.steps.len() as u64;
         progress.rollouts += 1;

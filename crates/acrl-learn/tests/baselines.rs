@@ -1,0 +1,283 @@
+//! The baselines of continuous problems: where one policy suffices they find it, and what they cost is what is said.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+use acrl::{
+    ActionPart, BatchEnvironment, BatchPolicy, BatchTask, Error, Interval, Objective, Requirement, Rng, Rows,
+    Specification, Steering,
+};
+use acrl_files::{Container, checkpoint};
+use acrl_learn::baselines::pid_lagrangian::Gains;
+use acrl_learn::{
+    Advice, Baseline, BlindLearner, Method, PolicyFile, PolicyGradientSettings, PpoSettings, Snapshots,
+    TrainedPolicy, Training, TrainingRecord, settle,
+};
+
+/// How much to spend: x of a purse of 1 yields √x, and 1 − x is saved. Nothing else changes.
+///
+/// With `saved` ≥ .6 the best is x = .4, at the price 1/(2√.4) = .79: a single policy, whatever happens.
+struct Purse {
+    names: Vec<String>,
+    /// What is claimed to be 1.
+    unit: f64,
+}
+
+impl Purse {
+    fn new() -> Self {
+        Self { names: vec!["yield".into(), "saved".into()], unit: 1.0 }
+    }
+
+    fn task(&self) -> BatchTask<'_> {
+        let requirement = Requirement::at_least("saved", 0.6).unwrap();
+        let specification =
+            Specification::new(Some(Objective::maximize("yield")), vec![requirement]).unwrap();
+        BatchTask::new(self, specification).unwrap()
+    }
+}
+
+impl BatchEnvironment for Purse {
+    fn state_dimension(&self) -> usize {
+        1
+    }
+    fn observation_space(&self) -> &[Interval] {
+        &[Interval { low: 0.0, high: 1.0 }]
+    }
+    fn action_space(&self) -> &[ActionPart] {
+        &[ActionPart::Number(Interval { low: 0.0, high: 1.0 })]
+    }
+    fn reward_names(&self) -> &[String] {
+        &self.names
+    }
+    fn reward_ranges(&self) -> &[Interval] {
+        &[Interval { low: 0.0, high: 1.0 }; 2]
+    }
+    fn reset(&self, state: &mut Rows, lane: usize, rng: &mut Rng) -> Result<(), Error> {
+        state.set(0, lane, rng.uniform());
+        Ok(())
+    }
+    fn observe(&self, state: &Rows, observation: &mut Rows) {
+        observation.as_mut_slice().copy_from_slice(state.as_slice());
+    }
+    fn step(
+        &self,
+        state: &mut Rows,
+        actions: &Rows,
+        rewards: &mut Rows,
+        rngs: &mut [Rng],
+    ) -> Result<(), Error> {
+        for lane in 0..state.lanes() {
+            let x = actions.at(0, lane).clamp(0.0, 1.0);
+            rewards.set(0, lane, self.unit * x.sqrt());
+            rewards.set(1, lane, self.unit * (1.0 - x));
+            state.set(0, lane, rngs[lane].uniform());
+        }
+        Ok(())
+    }
+}
+
+fn ppo(iterations: u64) -> BlindLearner {
+    BlindLearner::Ppo(PpoSettings {
+        decisions: 1024 * iterations,
+        lanes: 64,
+        segment: 16,
+        minibatch: 256,
+        hidden: vec![8],
+        ..PpoSettings::default()
+    })
+}
+
+fn kernels(rollouts: u64) -> BlindLearner {
+    BlindLearner::PolicyGradient(PolicyGradientSettings {
+        rollouts,
+        block: 100,
+        sigma: 0.3,
+        ..PolicyGradientSettings::default()
+    })
+}
+
+fn train(task: &BatchTask<'_>, method: Method, learner: BlindLearner) -> Baseline {
+    let mut baseline = Baseline::new(task, method, learner, 2).unwrap();
+    while baseline.iteration() < baseline.iterations() {
+        baseline.iterate(task).unwrap();
+    }
+    baseline
+}
+
+/// What a policy settles at.
+fn settled(task: &BatchTask<'_>, policy: &mut TrainedPolicy) -> Vec<f64> {
+    settle(task, policy, 0).unwrap().entries[0].values.clone()
+}
+
+#[test]
+fn where_one_policy_suffices_multipliers_that_follow_the_deficit_find_it() {
+    let purse = Purse::new();
+    let task = purse.task();
+    for (method, learner) in [
+        (Method::primal_dual(), ppo(200)),
+        (Method::pid_lagrangian(), ppo(200)),
+        (Method::primal_averaging(), ppo(200)),
+        (Method::primal_dual().with_step_size(0.01), kernels(20_000)),
+    ] {
+        let what = format!("{method:?}");
+        let baseline = train(&task, method, learner);
+        let values = settled(&task, &mut baseline.policy());
+        assert!((values[1] - 0.6).abs() < 0.04 && values[0] > 0.57, "{what}: {values:?}");
+        assert!((0.5..1.2).contains(&baseline.multipliers()[0]), "{what}: {:?}", baseline.multipliers());
+        assert!((baseline.online()[1] - 0.6).abs() < 0.05, "{what}: {:?}", baseline.online());
+    }
+    // Weights know nothing of bounds: at λ = ½ it spends everything, at λ = 2 next to nothing.
+    for (multiplier, saved) in [(0.5, 0.0..0.35), (2.0, 0.8..1.0)] {
+        let method = Method::FixedWeights { multipliers: vec![multiplier] };
+        let values = settled(&task, &mut train(&task, method, ppo(100)).policy());
+        assert!(saved.contains(&values[1]), "{multiplier}: {values:?}");
+    }
+    let descent = train(&task, Method::dual_descent(), ppo(300));
+    assert!((0.5..1.1).contains(&descent.multipliers()[0]), "{:?}", descent.multipliers());
+}
+
+#[test]
+fn the_number_of_threads_and_an_interruption_change_nothing() {
+    let purse = Purse::new();
+    let task = purse.task();
+    let pool = |n: usize| rayon::ThreadPoolBuilder::new().num_threads(n).build().unwrap();
+    for learner in [ppo(6), kernels(600)] {
+        for method in [Method::primal_averaging(), Method::pid_lagrangian(), Method::dual_descent()] {
+            let straight = pool(1).install(|| train(&task, method.clone(), learner.clone()));
+            let resumed = pool(3).install(|| {
+                let baseline = Baseline::new(&task, method.clone(), learner.clone(), 2).unwrap();
+                let mut training = Training::Baseline(Box::new(baseline));
+                while training.iteration() < training.iterations() {
+                    let bytes = checkpoint::encode("test", &training).unwrap();
+                    training = checkpoint::decode(&bytes, "test").unwrap();
+                    training.iterate(&task).unwrap();
+                }
+                training
+            });
+            let straight = Training::Baseline(Box::new(straight));
+            assert!(straight.same_settings(&resumed) && straight.steps() == resumed.steps());
+            let json = |training: &Training| serde_json::to_string(training).unwrap();
+            assert!(json(&straight) == json(&resumed), "{method:?}");
+        }
+    }
+}
+
+fn file(task: &BatchTask<'_>, baseline: Baseline) -> PolicyFile {
+    let training = Training::Baseline(Box::new(baseline));
+    let mut policy = training.policy();
+    PolicyFile {
+        problem: String::new(),
+        specification: task.specification().clone(),
+        library: settle(task, &mut policy, 0).unwrap(),
+        policy,
+        coverage: training.coverage().clone(),
+        seen: training.seen(),
+        advice: Advice { step_size: 1.0, epoch: 100, steering: Steering::Policy },
+        training: TrainingRecord {
+            learner: training.learner().into(),
+            method: training.method().into(),
+            steps: training.steps(),
+            seed: 2,
+            complete: true,
+            version: "0".into(),
+        },
+    }
+}
+
+/// 30 actions in each of 20 lanes, at weights that are all different or all the same.
+fn acts(policy: &TrainedPolicy, same: bool) -> Vec<Rows> {
+    let lanes = 20;
+    let (mut policy, mut observation) = (policy.clone(), Rows::zeros(1, lanes));
+    let mut weights = Rows::zeros(2, lanes);
+    for lane in 0..lanes {
+        observation.set(0, lane, lane as f64 / lanes as f64);
+        weights.set_lane(lane, &if same { [1.0, 1.0] } else { [lane as f64, 1.0] });
+    }
+    let mut rngs: Vec<Rng> = (0..lanes as u64).map(|lane| Rng::stream(7, lane)).collect();
+    let act = |_| {
+        let mut actions = Rows::zeros(1, lanes);
+        policy.act(&observation, &weights, &mut actions, &mut rngs).unwrap();
+        actions
+    };
+    (0..30).map(act).collect()
+}
+
+#[test]
+fn a_policy_is_stored_with_all_its_snapshots_and_takes_no_notice_of_weights() {
+    let purse = Purse::new();
+    let task = purse.task();
+    let one = train(&task, Method::primal_dual(), ppo(8)).policy().numbers();
+    for (method, numbers) in [
+        (Method::primal_dual(), one),
+        (Method::PrimalAveraging { step_size: 0.3, snapshots: 4 }, 4 * one),
+        // There are only so many stretches in the second half.
+        (Method::PrimalAveraging { step_size: 0.3, snapshots: 1000 }, 4 * one),
+    ] {
+        let file = file(&task, train(&task, method.clone(), ppo(8)));
+        assert_eq!(file.policy.numbers(), numbers, "{method:?}");
+        assert!(file.policy.is_blind() && file.training.method == method.name());
+        let bytes = file.to_container().unwrap().to_bytes().unwrap();
+        let restored = PolicyFile::from_container(Container::from_bytes(&bytes).unwrap()).unwrap();
+        restored.check(&task).unwrap();
+        let acted = acts(&file.policy, true);
+        assert_eq!(acted, acts(&restored.policy, true));
+        assert_eq!(acted, acts(&file.policy, false));
+        assert_eq!(file.coverage.compare(&[vec![0.5, 0.5]]).outside, 0.0);
+    }
+    // An empty list of policies, or one in another, is refused.
+    let file = file(&task, train(&task, Method::primal_averaging(), ppo(4)));
+    for policies in [serde_json::json!([]), serde_json::json!([{"kind": "snapshots", "policies": []}])] {
+        let mut container = file.to_container().unwrap();
+        container.meta["policy"]["policies"] = policies;
+        assert!(PolicyFile::from_container(container).unwrap_err().to_string().contains("take turns"));
+    }
+}
+
+#[test]
+fn a_snapshot_keeps_its_turn() {
+    let purse = Purse::new();
+    let task = purse.task();
+    let TrainedPolicy::Snapshots(mut policies) = train(&task, Method::primal_averaging(), ppo(64)).policy()
+    else {
+        panic!("expected snapshots")
+    };
+    assert_eq!(policies.policies().len(), 32);
+    // Means differ from policy to policy, so that drawn actions change their mean with every turn only.
+    let mut rng = [Rng::new(1)];
+    let (observation, weights, mut actions) = (Rows::zeros(1, 1), Rows::zeros(2, 1), Rows::zeros(1, 1));
+    let mut mean = || -> f64 {
+        let turn = (0..Snapshots::STRETCH).map(|_| {
+            policies.act(&observation, &weights, &mut actions, &mut rng).unwrap();
+            actions.at(0, 0)
+        });
+        turn.sum::<f64>() / Snapshots::STRETCH as f64
+    };
+    let means: Vec<f64> = (0..8).map(|_| mean()).collect();
+    let (low, high) = means.iter().fold((f64::MAX, f64::MIN), |(a, b), m| (a.min(*m), b.max(*m)));
+    assert!(high - low > 0.02, "{means:?}");
+}
+
+#[test]
+fn settings_out_of_range_are_refused_and_numbers_that_run_away_stop_it() {
+    let mut purse = Purse::new();
+    for method in [
+        Method::FixedWeights { multipliers: vec![] },
+        Method::FixedWeights { multipliers: vec![-1.0] },
+        Method::primal_dual().with_step_size(0.0),
+        Method::primal_averaging().with_step_size(f64::NAN),
+        Method::DualDescent { rounds: 0, step_size: 1.0 },
+        Method::PrimalAveraging { step_size: 1.0, snapshots: 0 },
+        Method::PidLagrangian { gains: Gains { integral: -1.0, ..Gains::default() } },
+    ] {
+        assert!(Baseline::new(&purse.task(), method.clone(), ppo(1), 0).is_err(), "{method:?}");
+    }
+    for learner in [ppo(9), kernels(900)] {
+        let mut baseline = Baseline::new(&purse.task(), Method::primal_dual(), learner, 0).unwrap();
+        baseline.iterate(&purse.task()).unwrap();
+        let numbers = |baseline: &Baseline| acts(&baseline.policy(), true);
+        let before = numbers(&baseline);
+        purse.unit = 1e300;
+        let error = baseline.iterate(&purse.task()).unwrap_err().to_string();
+        assert!(error.contains("iteration 2"), "{error}");
+        assert_eq!(numbers(&baseline), before);
+        purse.unit = 1.0;
+    }
+}
