@@ -2,7 +2,6 @@
 
 use crate::batch::TILE;
 use crate::isa::{Instructions, Isa, Kernel, dispatch};
-use crate::math::sqrt_vector;
 use serde::{Deserialize, Serialize};
 
 /// Adam (Kingma and Ba 2015): m ← β₁m + (1 − β₁)g, v ← β₂v + (1 − β₂)g²,
@@ -136,7 +135,7 @@ impl Kernel for Update<'_> {
             let g = isa.mul(isa.load(g), scale);
             let first = isa.mul_add(beta_1, isa.load(m), isa.mul(new_1, g));
             let second = isa.mul_add(beta_2, isa.load(v), isa.mul(isa.mul(new_2, g), g));
-            let step = isa.div(isa.mul(rate, first), isa.add(sqrt_vector(isa, second), epsilon));
+            let step = isa.div(isa.mul(rate, first), isa.add(isa.sqrt(second), epsilon));
             isa.store(first, m);
             isa.store(second, v);
             isa.store(isa.sub(isa.load(p), step), p);

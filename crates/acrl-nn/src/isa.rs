@@ -47,9 +47,6 @@ impl Line {
     pub(crate) const ZERO: Self = Self([0.0; TILE]);
 }
 
-/// Half of a float's bits are about those of its square root; taken from this, of the inverse of it.
-const RSQRT: u32 = 0x5F37_5A86;
-
 /// Arithmetic on vectors of 16 lanes.
 pub(crate) trait Isa: Copy {
     /// 16 lanes.
@@ -64,8 +61,7 @@ pub(crate) trait Isa: Copy {
     fn sub(self, a: Self::V, b: Self::V) -> Self::V;
     fn mul(self, a: Self::V, b: Self::V) -> Self::V;
     fn div(self, a: Self::V, b: Self::V) -> Self::V;
-    /// About 1/√a within 4 %, by integer arithmetic on the bits; some large number where a is 0.
-    fn rsqrt_estimate(self, a: Self::V) -> Self::V;
+    fn sqrt(self, a: Self::V) -> Self::V;
     /// a·b + c.
     fn mul_add(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V;
     /// c − a·b.
@@ -189,8 +185,8 @@ impl Isa for Portable {
         zip(a, b, |a, b| a / b)
     }
     #[inline(always)]
-    fn rsqrt_estimate(self, a: Self::V) -> Self::V {
-        a.map(|a| f32::from_bits(RSQRT.wrapping_sub(a.to_bits() >> 1)))
+    fn sqrt(self, a: Self::V) -> Self::V {
+        a.map(f32::sqrt)
     }
     #[inline(always)]
     fn mul_add(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V {

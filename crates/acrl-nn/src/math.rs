@@ -63,17 +63,6 @@ pub(crate) fn exp_vector<I: Isa>(isa: I, x: I::V) -> I::V {
     isa.mul(isa.mul(polynomial(isa, taylor, r), powers[0]), powers[1])
 }
 
-/// √a = a·1/√a by three of Newton's steps, for 0 and normal floats, within 3 ulp: the machine's own would wait for the
-/// divider, which is busy with what comes after it.
-#[inline(always)]
-pub(crate) fn sqrt_vector<I: Isa>(isa: I, a: I::V) -> I::V {
-    let (half, mut y) = (isa.mul(isa.splat(0.5), a), isa.rsqrt_estimate(a));
-    for _ in 0..3 {
-        y = isa.mul(y, isa.mul_sub_from(isa.mul(half, y), y, isa.splat(1.5)));
-    }
-    isa.mul(a, y)
-}
-
 #[inline(always)]
 fn apply<I: Isa, const EXP: bool>(isa: I, tile: &mut [f32; TILE]) {
     let x = isa.load(tile);
@@ -122,7 +111,7 @@ pub fn exp(x: &mut [f32]) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Isa, Kernel, dispatch, sqrt_vector, tanh_pair};
+    use super::{Isa, Kernel, dispatch, tanh_pair};
     use crate::Instructions;
     use crate::batch::TILE;
 
@@ -158,34 +147,5 @@ mod tests {
         dispatch(Instructions::best(), Pairs(&mut special));
         assert!(special[0].as_flattened().iter().all(|y| y.is_nan()));
         assert!((special[1][1][0] + 1.0).abs() < 6e-7);
-    }
-
-    struct Roots<'a>(&'a mut [[f32; TILE]]);
-
-    impl Kernel for Roots<'_> {
-        #[inline(always)]
-        fn run<I: Isa>(self, isa: I) {
-            for x in self.0 {
-                let root = sqrt_vector(isa, isa.load(x));
-                isa.store(root, x);
-            }
-        }
-    }
-
-    #[test]
-    fn roots_are_accurate_from_the_smallest_to_the_largest_numbers() {
-        let mut rng = acrl::Rng::new(1);
-        let mut draw = || f32::exp2((250.0 * rng.uniform() - 125.0) as f32);
-        let x: Vec<[f32; TILE]> = (0..10_000).map(|_| std::array::from_fn(|_| draw())).collect();
-        for set in Instructions::available() {
-            let mut y = x.clone();
-            dispatch(set, Roots(&mut y));
-            for (x, y) in x.as_flattened().iter().zip(y.as_flattened()) {
-                assert!((y / x.sqrt() - 1.0).abs() <= 3.0 * f32::EPSILON, "{set:?}: √{x} is not {y}");
-            }
-            let mut none = [[0.0; TILE]];
-            dispatch(set, Roots(&mut none));
-            assert_eq!(none, [[0.0; TILE]]);
-        }
     }
 }

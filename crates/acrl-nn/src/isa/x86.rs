@@ -1,6 +1,6 @@
 //! AVX-512 and AVX2 with FMA.
 
-use super::{Isa, Kernel, RSQRT, Tiles};
+use super::{Isa, Kernel, Tiles};
 use crate::batch::TILE;
 use pulp::x86::{V3, V4};
 use std::arch::x86_64::{__m256, __m512};
@@ -50,10 +50,8 @@ impl Isa for V4 {
         self.avx512f._mm512_div_ps(a, b)
     }
     #[inline(always)]
-    fn rsqrt_estimate(self, a: __m512) -> __m512 {
-        let f = self.avx512f;
-        let half = f._mm512_srli_epi32::<1>(f._mm512_castps_si512(a));
-        f._mm512_castsi512_ps(f._mm512_sub_epi32(f._mm512_set1_epi32(RSQRT as i32), half))
+    fn sqrt(self, a: __m512) -> __m512 {
+        self.avx512f._mm512_sqrt_ps(a)
     }
     #[inline(always)]
     fn mul_add(self, a: __m512, b: __m512, c: __m512) -> __m512 {
@@ -151,12 +149,6 @@ fn to_exponent8(simd: V3, a: __m256) -> __m256 {
     simd.avx._mm256_castsi256_ps(simd.avx2._mm256_slli_epi32::<23>(simd.avx._mm256_castps_si256(a)))
 }
 
-#[inline(always)]
-fn rsqrt_estimate8(simd: V3, a: __m256) -> __m256 {
-    let half = simd.avx2._mm256_srli_epi32::<1>(simd.avx._mm256_castps_si256(a));
-    simd.avx._mm256_castsi256_ps(simd.avx2._mm256_sub_epi32(simd.avx._mm256_set1_epi32(RSQRT as i32), half))
-}
-
 impl Isa for V3 {
     type V = [__m256; 2];
     const TILES: Tiles = Tiles::Medium;
@@ -190,8 +182,8 @@ impl Isa for V3 {
         [self.avx._mm256_div_ps(a[0], b[0]), self.avx._mm256_div_ps(a[1], b[1])]
     }
     #[inline(always)]
-    fn rsqrt_estimate(self, a: Self::V) -> Self::V {
-        [rsqrt_estimate8(self, a[0]), rsqrt_estimate8(self, a[1])]
+    fn sqrt(self, a: Self::V) -> Self::V {
+        [self.avx._mm256_sqrt_ps(a[0]), self.avx._mm256_sqrt_ps(a[1])]
     }
     #[inline(always)]
     fn mul_add(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V {
