@@ -71,7 +71,7 @@ fn one_policy_meets_requirements_and_then_other_ones() {
         run["diagnosis"]
     );
 
-    acrl(folder, &["run", "p.safetensors", "--steps", "2000", "--occupation", "o.csv", "--log", "l.jsonl"]);
+    acrl(folder, &["run", "p.safetensors", "--steps", "20000", "--occupation", "o.csv", "--log", "l.jsonl"]);
     let shares = std::fs::read_to_string(folder.join("o.csv")).unwrap();
     let total: f64 =
         shares.lines().skip(1).map(|l| l.rsplit(',').next().unwrap().parse::<f64>().unwrap()).sum();

@@ -44,7 +44,7 @@ pub enum Credit {
 /// | `kernels` | normalised, 3 nodes | raw λ, 6 nodes | the features | |
 /// | `sampler` | simplex | box \[0, 5\]^m | which weights are drawn; a box goes with raw λ, and only with it | |
 /// | `credit` | to go | total | what an action is credited with | |
-/// | `step_size` | 0.003 | 10⁻⁴ | η_θ; the paper prints 10⁻³, which is too large | above 0 |
+/// | `step_size` | 0.003 | 5·10⁻⁵ | η_θ; the paper's 10⁻³ is for the average over T = 20 steps, which its Lagrangian is | above 0 |
 /// | `sigma` | 2 | 2 | σ, in units of half the interval of an action if it is bounded | above 0 |
 /// | `length` | 20 | 20 | T, the steps of a rollout | 1 to 1,000,000 |
 /// | `rollouts` | 1,000,000 | 1,000,000 | rollouts in all | 1 or more |
@@ -86,10 +86,10 @@ impl Default for PolicyGradientSettings {
 }
 
 impl PolicyGradientSettings {
-    /// Those of the paper, where it gives them, and a step size that works.
+    /// Those of the paper, where it gives them.
     pub fn literal() -> Self {
         let (kernels, sampler) = (RbfSettings::literal(), Sampler::Box { high: 5.0 });
-        Self { kernels, sampler, credit: Credit::Total, step_size: 1e-4, ..Self::default() }
+        Self { kernels, sampler, credit: Credit::Total, step_size: 5e-5, ..Self::default() }
     }
 
     /// The outputs beside μ: the expectation b.
