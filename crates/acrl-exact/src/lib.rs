@@ -11,6 +11,7 @@
 //! | what can be had on almost every path of a model in several parts? | [`almost_sure()`] |
 //! | how much slack is there (A1)? | [`most_slack`] |
 //! | which requirements conflict, and by how much? | [`solve`] again: [`Conflict`] |
+//! | why is a requirement behind? | [`witness()`], for a [diagnosis](acrl::Diagnosis) |
 //! | what do the theorems need and promise here? | [`assumptions`] |
 //! | which model is this? | [`drn`] reads Storm's explicit format |
 //!
@@ -31,6 +32,7 @@ mod solve;
 mod task;
 #[cfg(test)]
 mod test_models;
+mod witness;
 
 pub use almost_sure::{AlmostSure, ComponentAnswer, almost_sure};
 pub use chain::Singular;
@@ -42,6 +44,7 @@ pub use solve::{
     Answer, Component, Optimum, Slack, SolveError, SolveOptions, SolveRound, feasible, most_slack, solve,
 };
 pub use task::FiniteTask;
+pub use witness::witness;
 
 /// The README's example, kept true.
 #[cfg(doctest)]

@@ -3,11 +3,10 @@
 use std::ops::ControlFlow;
 
 use acrl::{
-    EpochLength, Event, ExactEvidence, Execution, Observer, Rng, RunReport, Symptoms, Task,
-    Verdict as Matter, execute, execute_runs,
+    EpochLength, Event, Execution, Observer, Rng, RunReport, Symptoms, Task, Verdict as Matter, execute,
+    execute_runs,
 };
-use acrl_exact::assumptions::multiplier_reach;
-use acrl_exact::{Answer, ExactPolicy, FiniteTask, SolveOptions, almost_sure, most_slack, solve};
+use acrl_exact::{Answer, ExactPolicy, FiniteTask, SolveOptions, almost_sure, solve, witness};
 use anyhow::{Context as _, bail, ensure};
 use indicatif::ProgressBar;
 use serde::Serialize;
@@ -164,43 +163,14 @@ pub(crate) fn report(
     if first.met() {
         return Ok(first);
     }
-    let (exact, reach) = witness(loaded, task, first.epoch)?;
+    let longer = first.epoch as f64 / loaded.run.epoch_length().start() as f64;
+    let (exact, reach) = witness(task, loaded.run.step_size * longer)?;
     // In a model of several parts the averages of the runs are what this policy settles at, and no
     // switching takes it out of the part in which it is.
     let ended: Vec<Vec<f64>> = executions.iter().map(|run| run.averages.requirements().to_vec()).collect();
     let settled = if task.structure().is_communicating() { &[][..] } else { &ended[..] };
     let symptoms = Symptoms { reach, settled, ..symptoms(Some(exact)) };
     RunReport::new(&loaded.specification, executions, symptoms).context("no run")
-}
-
-/// What the exact model says: whether the requirements can be met on a single path, and how large the
-/// multipliers may become on their way.
-fn witness(
-    loaded: &Loaded,
-    task: &FiniteTask<'_>,
-    epoch: u64,
-) -> anyhow::Result<(ExactEvidence, Option<f64>)> {
-    let options = SolveOptions::default();
-    if !task.structure().is_communicating() {
-        let sure = almost_sure(task, &options)?;
-        let best = sure.components.iter().map(|c| c.slack).fold(f64::NEG_INFINITY, f64::max);
-        let feasible = sure.objective.is_some();
-        let conflict = if feasible { vec![] } else { task.specification().names() };
-        return Ok((ExactEvidence { feasible, slack: best, conflict }, None));
-    }
-    let best = match solve(task, &options, &mut |_| ControlFlow::Continue(()))? {
-        Answer::Infeasible(conflict) => {
-            return Ok((
-                ExactEvidence { feasible: false, slack: conflict.slack.upper, conflict: conflict.names },
-                None,
-            ));
-        }
-        Answer::Optimal(best) => best,
-    };
-    let slack = most_slack(task, &options)?.context("a requirement is behind, so there is one")?;
-    let longer = epoch as f64 / loaded.run.epoch_length().start() as f64;
-    let reach = multiplier_reach(task, &best, &slack, loaded.run.step_size * longer);
-    Ok((ExactEvidence { feasible: true, slack: slack.lower.max(0.0), conflict: vec![] }, reach))
 }
 
 /// Moves a progress bar along, now and then.

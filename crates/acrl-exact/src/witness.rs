@@ -1,0 +1,32 @@
+//! What the exact model has to say in a diagnosis.
+
+use std::ops::ControlFlow;
+
+use acrl::ExactEvidence;
+
+use crate::assumptions::multiplier_reach;
+use crate::{Answer, FiniteTask, SolveError, SolveOptions, almost_sure, most_slack, solve};
+
+/// Whether the requirements can be met on a single path, and what Σ λ_i R_i may come to on its way with this step
+/// size, if that is known.
+pub fn witness(task: &FiniteTask<'_>, step_size: f64) -> Result<(ExactEvidence, Option<f64>), SolveError> {
+    let options = SolveOptions::default();
+    if !task.structure().is_communicating() {
+        let sure = almost_sure(task, &options)?;
+        let best = sure.components.iter().map(|c| c.slack).fold(f64::NEG_INFINITY, f64::max);
+        let feasible = sure.objective.is_some();
+        let conflict = if feasible { vec![] } else { task.specification().names() };
+        return Ok((ExactEvidence { feasible, slack: best, conflict }, None));
+    }
+    let best = match solve(task, &options, &mut |_| ControlFlow::Continue(()))? {
+        Answer::Infeasible(conflict) => {
+            let (slack, conflict) = (conflict.slack.upper, conflict.names);
+            return Ok((ExactEvidence { feasible: false, slack, conflict }, None));
+        }
+        Answer::Optimal(best) => best,
+    };
+    let slack = most_slack(task, &options)?;
+    let reach = slack.as_ref().and_then(|slack| multiplier_reach(task, &best, slack, step_size));
+    let slack = slack.map_or(f64::INFINITY, |slack| slack.lower.max(0.0));
+    Ok((ExactEvidence { feasible: true, slack, conflict: vec![] }, reach))
+}
