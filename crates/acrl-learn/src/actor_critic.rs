@@ -21,7 +21,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::error::setting;
 use crate::rbf::{Field, Progress, RbfPolicy, RbfSettings, Rollout, Tensor, Weighting};
 use crate::targets::advantages;
-use crate::{Coverage, LearnError, Sampler, Targets};
+use crate::{Coverage, LearnError, Sampler, SeenRewards, Targets};
 
 /// The settings.
 ///
@@ -174,6 +174,11 @@ impl ActorCritic {
     /// The policy as it is now.
     pub fn policy(&self) -> RbfPolicy {
         self.progress.policy(self.settings.sigma)
+    }
+
+    /// The rewards that occurred.
+    pub fn seen(&self) -> &SeenRewards {
+        &self.progress.seen
     }
 
     /// The weights it was trained on so far.

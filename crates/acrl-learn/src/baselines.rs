@@ -457,11 +457,12 @@ impl Baseline {
     }
 
     /// The rewards that occurred; none if the learner does not look.
-    pub fn seen(&self) -> SeenRewards {
+    pub fn seen(&self) -> &SeenRewards {
         match &self.learner {
-            Learner::Ppo(learner) => learner.seen().clone(),
-            Learner::PolicyGradient(_) => SeenRewards::default(),
+            Learner::Ppo(learner) => learner.seen(),
+            Learner::PolicyGradient(learner) => learner.seen(),
         }
+    }
     }
 
     /// Empty: the policy sees no weights, so that none are outside what it was trained on.

@@ -22,7 +22,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::error::setting;
 use crate::rbf::{Progress, RbfPolicy, RbfSettings, Rollout, Tensor, Weighting};
-use crate::{Coverage, LearnError, Sampler};
+use crate::{Coverage, LearnError, Sampler, SeenRewards};
 
 /// What an action is credited with.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -173,6 +173,11 @@ impl PolicyGradient {
     /// The policy as it is now. With the paper's settings it draws its actions, as the paper's agent does.
     pub fn policy(&self) -> RbfPolicy {
         self.progress.policy(self.settings.sigma).sampling(self.settings.credit == Credit::Total)
+    }
+
+    /// The rewards that occurred.
+    pub fn seen(&self) -> &SeenRewards {
+        &self.progress.seen
     }
 
     /// The weights it was trained on so far.

@@ -99,13 +99,9 @@ impl Training {
         }
     }
 
-    /// The rewards that occurred so far; none if the learner does not look.
-    pub fn seen(&self) -> SeenRewards {
-        match self {
-            Self::Ppo(learner) => learner.seen().clone(),
-            Self::Baseline(baseline) => baseline.seen(),
-            Self::PolicyGradient(_) | Self::ActorCritic(_) => SeenRewards::default(),
-        }
+    /// The rewards that occurred so far.
+    pub fn seen(&self) -> &SeenRewards {
+        each!(self, learner => learner.seen())
     }
 
     /// The weights it was trained on so far.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::{Field, Prices, RbfPolicy, RbfSettings, Tensor, lay_out, units};
 use crate::error::length;
 use crate::sampler::normalise;
-use crate::{Coverage, LearnError, Sampler};
+use crate::{Coverage, LearnError, Sampler, SeenRewards};
 
 /// A training in progress, without its settings.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -18,6 +18,7 @@ pub(crate) struct Progress {
     units: Vec<(f64, f64)>,
     pub(crate) rng: Rng,
     pub(crate) coverage: Coverage,
+    pub(crate) seen: SeenRewards,
     pub(crate) rollouts: u64,
     pub(crate) steps: u64,
 }
@@ -32,8 +33,8 @@ impl Progress {
     ) -> Result<Self, LearnError> {
         let (tensor, prices) = lay_out(task, kernels, extra)?;
         let units = units(task.environment().action_space())?;
-        let (rng, coverage) = (Rng::new(seed), Coverage::new());
-        Ok(Self { tensor, prices, units, rng, coverage, rollouts: 0, steps: 0 })
+        let (rng, coverage, seen) = (Rng::new(seed), Coverage::new(), SeenRewards::default());
+        Ok(Self { tensor, prices, units, rng, coverage, seen, rollouts: 0, steps: 0 })
     }
 
     /// Refuses a stored state whose parts do not fit together.
@@ -177,6 +178,8 @@ impl Rollout {
                 sums[i] += r / prices.scales[i];
             }
         }
+        // Starts are anywhere, so the last step of each rollout shows what there is.
+        progress.seen.visit(rewards);
         progress.steps += self.steps.len() as u64;
         progress.rollouts += 1;
         Ok(())
