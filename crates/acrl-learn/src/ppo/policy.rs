@@ -196,7 +196,7 @@ impl BatchPolicy for MlpPolicy {
         rngs: &mut [Rng],
     ) -> Result<(), Error> {
         let lanes = observation.lanes();
-        if self.scratch.as_ref().is_none_or(|scratch| scratch.input.capacity() < lanes) {
+        if self.scratch.as_ref().is_none_or(|scratch| scratch.work.lanes() < lanes) {
             let input = Batch::new(self.inputs.len(), lanes);
             // Whatever fits into the one must fit into the other.
             let work = Workspace::for_inference(&self.actor, input.capacity());
