@@ -111,6 +111,11 @@ impl Chain {
         core
     }
 
+    /// The states of each recurrent class.
+    pub(crate) fn recurrent_classes(&self) -> impl Iterator<Item = &[usize]> {
+        self.classes.iter().map(|class| class.states.as_slice())
+    }
+
     /// The gain g and the bias h of a reward r(s).
     pub(crate) fn gain_and_bias(&self, r: &[f64]) -> (Vec<f64>, Vec<f64>) {
         let n = self.states();

@@ -148,6 +148,16 @@ impl<'a> FiniteTask<'a> {
         self.average(&chain, |i, s| self.rewards(self.model.choices(s).start + rule[s])[i])
     }
 
+    /// The recurrent classes of a rule, each with its states and its V₀ … V_m: where the rule can settle.
+    pub fn classes(&self, rule: &[usize]) -> Result<Vec<(Vec<usize>, Values)>, Singular> {
+        let chain = Chain::of_rule(self.model, rule)?;
+        let reward = |i: usize, s: usize| self.rewards(self.model.choices(s).start + rule[s])[i];
+        let rewards = |i: usize| (0..rule.len()).map(|s| reward(i, s)).collect::<Vec<_>>();
+        let gains: Vec<Vec<f64>> = (0..=self.len()).map(|i| chain.gain_and_bias(&rewards(i)).0).collect();
+        let values = |s: usize| Values::new(gains.iter().map(|g| g[s]).collect()).map_err(|_| Singular);
+        chain.recurrent_classes().map(|states| Ok((states.to_vec(), values(states[0])?))).collect()
+    }
+
     /// V₀ … V_m of the randomised stationary policy that takes choice number c with probability
     /// `weights[c]`, from the initial distribution.
     pub fn values_of_randomised(&self, weights: &[f64]) -> Result<Values, Singular> {

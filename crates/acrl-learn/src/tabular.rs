@@ -185,6 +185,9 @@ pub struct Settled {
     pub values: Values,
 }
 
+/// How far beside a grid point is, as a share of the way to the middle of the simplex.
+const NUDGE: f64 = 1e-6;
+
 impl TabularPolicy {
     /// From a table that was learnt before: Q_w(s, a) by choice, then by point of the grid of the
     /// given resolution.
@@ -264,6 +267,43 @@ impl TabularPolicy {
             .collect()
     }
 
+    /// V₁ … V_m at which the policy can settle once it is in `state`, by holding the rule of one grid point after the
+    /// other. Where it was trained too little an agent may go to some place and stay there, whatever the weights; what
+    /// the rules settle at from elsewhere is then of no use to it.
+    pub fn settled_from(&self, task: &FiniteTask<'_>, state: usize) -> Result<Vec<Vec<f64>>, LearnError> {
+        length("choices of the model", self.table.len() / self.grid.len(), task.model().choice_count())?;
+        let mut rules: Vec<Vec<usize>> = Vec::new();
+        for point in 0..self.grid.len() {
+            let weights = self.grid.weights(point);
+            // Beside a point, ties at the point are broken by its neighbours. At the point itself only if some λ
+            // leads there: the objective's weight is never 0.
+            let even = NUDGE / weights.len() as f64;
+            let beside: Vec<f64> = weights.iter().map(|w| (1.0 - NUDGE) * w + even).collect();
+            let there = (!self.has_objective || weights[0] > 0.0).then(|| vec![(point, 1.0)]);
+            for cell in there.into_iter().chain([self.grid.surrounding(&beside)]) {
+                rules.push((0..self.rule.len()).map(|s| self.best_action(s, &cell)).collect());
+            }
+        }
+        rules.sort();
+        rules.dedup();
+        let classes = rules.iter().map(|rule| task.classes(rule)).collect::<Result<Vec<_>, _>>()?;
+        let model = task.model();
+        let (mut been, mut open, mut settled) = (vec![false; model.states()], vec![state], Vec::new());
+        been[state] = true;
+        while let Some(s) = open.pop() {
+            for (rule, classes) in rules.iter().zip(&classes) {
+                let reached = reached(model, rule, s);
+                for (states, values) in classes.iter().filter(|(states, _)| reached[states[0]]) {
+                    settled.push(values.requirements().to_vec());
+                    open.extend(states.iter().copied().filter(|&t| !std::mem::replace(&mut been[t], true)));
+                }
+            }
+        }
+        settled.sort_by(|a, b| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal));
+        settled.dedup();
+        Ok(settled)
+    }
+
     #[inline]
     fn greedy(&mut self, state: usize, multipliers: &Multipliers) -> usize {
         if multipliers.as_slice() != self.multipliers || self.cell.is_empty() {
@@ -315,6 +355,18 @@ impl Policy<usize, usize> for TabularPolicy {
     fn act(&mut self, state: &usize, multipliers: &Multipliers, _: &mut Rng) -> usize {
         self.greedy(*state, multipliers)
     }
+}
+
+/// The states to which a rule leads from a state, that one included.
+fn reached(model: &FiniteCmdp, rule: &[usize], state: usize) -> Vec<bool> {
+    let (mut reached, mut open) = (vec![false; model.states()], vec![state]);
+    while let Some(s) = open.pop() {
+        if !std::mem::replace(&mut reached[s], true) {
+            let choice = model.choice(model.choices(s).start + rule[s]);
+            open.extend(choice.targets.iter().map(|&t| t as usize));
+        }
+    }
+    reached
 }
 
 /// The same numbers divided by their sum.
@@ -402,6 +454,27 @@ mod tests {
             let exact = acrl_exact::maximise(&task, &weights).unwrap().rule;
             assert_eq!(policy.rule(&Multipliers::new(lambda.to_vec()).unwrap()), exact, "{lambda:?}");
         }
+    }
+
+    #[test]
+    fn a_policy_that_stays_wherever_it_is_settles_there() {
+        let mut model = FiniteCmdp::builder(["a", "b"]);
+        for (name, rewards) in [("A", [1.0, 0.0]), ("B", [0.0, 1.0])] {
+            let s = model.state(name);
+            model.choice(s, "stay", &[(s, 1.0)], &rewards).choice(s, "go", &[(1 - s, 1.0)], &rewards);
+        }
+        let model = model.build().unwrap();
+        let requirements = ["a", "b"].map(|name| Requirement::at_least(name, 0.4).unwrap());
+        let specification = Specification::new(None, requirements.to_vec()).unwrap();
+        let task = FiniteTask::new(&model, &specification).unwrap();
+        // For each choice: at the weights of one reward alone, and of the other.
+        let stay = TabularPolicy::new(&model, &specification, 1, vec![0.0; 8]).unwrap();
+        assert_eq!(stay.settled_from(&task, 0).unwrap(), [[1.0, 0.0]]);
+        assert_eq!(stay.settled_from(&task, 1).unwrap(), [[0.0, 1.0]]);
+        let grid = stay.grid.weights(0)[0];
+        let q = [1.0, 0.0, 0.0, 1.0, 0.0, 1.0, 1.0, 0.0].map(|q: f64| if grid > 0.5 { q } else { 1.0 - q });
+        let change = TabularPolicy::new(&model, &specification, 1, q.to_vec()).unwrap();
+        assert_eq!(change.settled_from(&task, 0).unwrap(), [[0.0, 1.0], [1.0, 0.0]]);
     }
 
     #[test]
