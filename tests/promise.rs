@@ -2,64 +2,31 @@
 //! and then other ones. The slow test is for `make check-slow`.
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout)]
 
+mod common;
+
 use std::ops::ControlFlow;
 
-use acrl::{
-    BatchEnvironment, BatchExecution, BatchTask, DualDynamics, EpochLength, Library, Multipliers,
-    Requirement, Rng, Silent, Specification,
-};
+use acrl::{BatchEnvironment, BatchTask, Requirement, Specification};
 use acrl_envs::{Drone, Planar, PlanarParameters, RandomPlanar, Shape, Wireless};
 use acrl_exact::{Answer, FiniteTask, SolveOptions, solve};
-use acrl_learn::{Advice, MlpPolicy, Ppo, PpoSettings, rehearse, settle};
+use acrl_learn::PpoSettings;
+use common::{Trained, Way, shortfall};
 
 const STEPS: u64 = 200_000;
 const RUNS: usize = 10;
 
-/// A trained policy, what it settles at, and how to execute it.
-struct Trained {
-    policy: MlpPolicy,
-    library: Library,
-    advice: Advice,
-}
-
-fn train(task: &BatchTask<'_>, decisions: u64, seed: u64) -> Trained {
-    let mut ppo = Ppo::new(task, PpoSettings { decisions, ..PpoSettings::default() }, seed).unwrap();
-    while ppo.iteration() < ppo.iterations() {
-        ppo.iterate(task).unwrap();
-    }
-    let mut policy = ppo.policy();
-    let library = settle(task, &mut policy, seed).unwrap();
-    let advice = rehearse(task, &mut policy, &library, seed).unwrap()[0].advice;
-    Trained { policy, library, advice }
-}
-
 /// The largest certified shortfall in units of ranges, and the mean objective, as `acrl run` executes by default.
 fn execute(trained: &Trained, task: &BatchTask<'_>, ignoring: bool) -> (f64, f64) {
-    let scales = task.scales();
-    let start = trained.library.start(&task.specification().bounds(), scales, task.has_objective());
-    let Advice { step_size, epoch, steering } = trained.advice;
-    let requirements = task.specification().requirements().to_vec();
-    let dynamics = DualDynamics::new(requirements, step_size, EpochLength::Auto(epoch)).unwrap();
-    let dynamics = dynamics.with_scales(scales[0], &scales[1..]).unwrap();
-    let dynamics = dynamics.with_multipliers(Multipliers::new(start).unwrap()).unwrap();
-    let rngs = (0..RUNS as u64).map(|run| Rng::stream(7, run)).collect();
-    let mut policy = trained.policy.clone();
-    let library = Some(&trained.library);
-    let runs = BatchExecution::new(task, &mut policy, library, vec![dynamics; RUNS], rngs, STEPS).unwrap();
-    let runs = runs.steered_by(steering);
-    let runs = if ignoring { runs.ignoring_objective() } else { runs };
-    let runs = runs.run(&mut Silent, &mut |_| ControlFlow::Continue(())).unwrap();
-    let shortfalls = runs.iter().flat_map(|run| {
-        run.certificate.requirements.iter().zip(&scales[1..]).map(|(c, scale)| c.shortfall / scale)
-    });
+    let way = Way { ignoring, ..Way::advised(trained.advice) };
+    let runs = trained.execute(task, way, STEPS, RUNS);
     let objective = runs.iter().map(|run| run.averages.objective()).sum::<f64>() / RUNS as f64;
-    (shortfalls.fold(f64::NEG_INFINITY, f64::max), objective)
+    (shortfall(&runs, &task.scales()[1..]), objective)
 }
 
 /// Trains for the first specification, runs for each; whether all was met, and the objective worth its weight.
 fn keeps(name: &str, environment: &dyn BatchEnvironment, wanted: &[Specification], decisions: u64) -> bool {
     let task = BatchTask::new(environment, wanted[0].clone()).unwrap();
-    let trained = train(&task, decisions, 1);
+    let trained = Trained::new(&task, decisions, 1);
     println!("{name}: {:?}", trained.advice);
     let mut kept = true;
     for (draw, specification) in wanted.iter().enumerate() {
@@ -118,7 +85,7 @@ fn near_optimal(decisions: u64, cells: usize) -> (f64, f64) {
     let answer = solve(&finite, &SolveOptions::default(), &mut |_| ControlFlow::Continue(())).unwrap();
     let Answer::Optimal(optimum) = answer else { panic!("{cells}: {answer:?}") };
     let task = BatchTask::new(&planar, specification).unwrap();
-    let trained = train(&task, decisions, 1);
+    let trained = Trained::new(&task, decisions, 1);
     let (shortfall, objective) = execute(&trained, &task, false);
     println!("home: {objective:.4} of {:.4}, shortfall {shortfall:.4}, {:?}", optimum.upper, trained.advice);
     (objective / optimum.upper, shortfall)
@@ -148,7 +115,7 @@ fn a_random_problem_and_wireless_with_a_quarter_of_the_training() {
 fn the_promise_with_default_settings() {
     let decisions = PpoSettings::default().decisions;
     let mut broken: Vec<String> = Vec::new();
-    for seed in 0..12 {
+    for seed in 600..612 {
         if !planar(seed, decisions) {
             broken.push(format!("planar {seed}"));
         }

@@ -456,13 +456,12 @@ impl Baseline {
         }
     }
 
-    /// The rewards that occurred; none if the learner does not look.
+    /// The rewards that occurred.
     pub fn seen(&self) -> &SeenRewards {
         match &self.learner {
             Learner::Ppo(learner) => learner.seen(),
             Learner::PolicyGradient(learner) => learner.seen(),
         }
-    }
     }
 
     /// Empty: the policy sees no weights, so that none are outside what it was trained on.

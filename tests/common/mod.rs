@@ -1,0 +1,88 @@
+//! A policy trained with default settings and executed as `acrl run` does, for the tests that need one.
+#![allow(dead_code)] // Each test uses its part.
+
+use std::ops::ControlFlow;
+
+use acrl::{
+    BatchExecution, BatchTask, DualDynamics, EpochLength, Execution, Library, Multipliers, Rng, Silent,
+    Steering,
+};
+use acrl_learn::{Advice, MlpPolicy, Ppo, PpoSettings, SeenRewards, rehearse, settle};
+
+/// A trained policy, what it settles at, what it has seen, and how to execute it.
+pub(crate) struct Trained {
+    pub(crate) policy: MlpPolicy,
+    pub(crate) library: Library,
+    pub(crate) seen: SeenRewards,
+    pub(crate) advice: Advice,
+}
+
+/// How to execute it.
+#[derive(Clone, Copy)]
+pub(crate) struct Way {
+    pub(crate) step_size: f64,
+    pub(crate) epoch: EpochLength,
+    pub(crate) steering: Steering,
+    /// Whether the objective counts for nothing.
+    pub(crate) ignoring: bool,
+}
+
+impl Way {
+    /// As the policy advises.
+    pub(crate) fn advised(Advice { step_size, epoch, steering }: Advice) -> Self {
+        Self { step_size, epoch: EpochLength::Auto(epoch), steering, ignoring: false }
+    }
+
+    /// With an epoch that stays as it is, and so without the library.
+    pub(crate) fn fixed(step_size: f64, epoch: u64) -> Self {
+        Self { step_size, epoch: EpochLength::Fixed(epoch), steering: Steering::Policy, ignoring: false }
+    }
+}
+
+impl Trained {
+    /// Trains, settles and rehearses.
+    pub(crate) fn new(task: &BatchTask<'_>, decisions: u64, seed: u64) -> Self {
+        let mut ppo = Ppo::new(task, PpoSettings { decisions, ..PpoSettings::default() }, seed).unwrap();
+        while ppo.iteration() < ppo.iterations() {
+            ppo.iterate(task).unwrap();
+        }
+        let mut policy = ppo.policy();
+        let library = settle(task, &mut policy, seed).unwrap();
+        let advice = rehearse(task, &mut policy, &library, seed).unwrap()[0].advice;
+        Self { policy, library, seen: ppo.seen().clone(), advice }
+    }
+
+    /// Several runs from where the library says multipliers belong.
+    pub(crate) fn execute(
+        &self,
+        task: &BatchTask<'_>,
+        way: Way,
+        steps: u64,
+        runs: usize,
+    ) -> Vec<Execution<Vec<f64>>> {
+        let scales = task.scales();
+        let start = self.library.start(&task.specification().bounds(), scales, task.has_objective());
+        let requirements = task.specification().requirements().to_vec();
+        let dynamics = DualDynamics::new(requirements, way.step_size, way.epoch).unwrap();
+        let dynamics = dynamics.with_scales(scales[0], &scales[1..]).unwrap();
+        let dynamics = dynamics.with_multipliers(Multipliers::new(start).unwrap()).unwrap();
+        let rngs = (0..runs as u64).map(|run| Rng::stream(7, run)).collect();
+        let mut policy = self.policy.clone();
+        let fixed = matches!(way.epoch, EpochLength::Fixed(_)) && way.steering == Steering::Policy;
+        let library = (!fixed).then_some(&self.library);
+        let dynamics = vec![dynamics; runs];
+        let execution = BatchExecution::new(task, &mut policy, library, dynamics, rngs, steps).unwrap();
+        let execution = execution.steered_by(way.steering);
+        let execution = if way.ignoring { execution.ignoring_objective() } else { execution };
+        execution.run(&mut Silent, &mut |_| ControlFlow::Continue(())).unwrap()
+    }
+}
+
+/// The largest certified shortfall of all runs and requirements, in units of ranges R₁ … R_m.
+pub(crate) fn shortfall<S>(runs: &[Execution<S>], scales: &[f64]) -> f64 {
+    let of_run = |run: &Execution<S>| {
+        let shortfalls = run.certificate.requirements.iter().zip(scales);
+        shortfalls.map(|(c, scale)| c.shortfall / scale).fold(f64::NEG_INFINITY, f64::max)
+    };
+    runs.iter().map(of_run).fold(f64::NEG_INFINITY, f64::max)
+}
