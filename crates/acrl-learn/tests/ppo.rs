@@ -208,7 +208,7 @@ fn a_policy_file_comes_back_whole_and_knows_its_environment() {
         library: settle(&task, &mut policy, 0).unwrap(),
         policy,
         coverage: training.coverage().clone(),
-        seen: training.seen(),
+        seen: training.seen().clone(),
         advice: Advice { step_size: 0.5, epoch: 10, steering: Steering::Library },
         training: TrainingRecord {
             learner: training.learner().into(),
