@@ -169,7 +169,7 @@ fn file(task: &BatchTask<'_>, baseline: Baseline) -> PolicyFile {
         library: settle(task, &mut policy, 0).unwrap(),
         policy,
         coverage: training.coverage().clone(),
-        seen: training.seen(),
+        seen: training.seen().clone(),
         advice: Advice { step_size: 1.0, epoch: 100, steering: Steering::Policy },
         training: TrainingRecord {
             learner: training.learner().into(),
