@@ -51,13 +51,19 @@ const TOLERATED: f64 = 0.0025;
 /// The epochs tried with the library.
 const EPOCHS: [u64; 4] = [400, 800, 1600, 3200];
 
-/// The ways to try, the first ones preferred: with an objective, how long a behaviour is held decides what is lost on
-/// the way to the next.
+/// The ways to try, the first ones preferred.
+///
+/// With an objective, how long a behaviour is held decides what is lost on the way to the next. Without one there is
+/// nothing to lose, and what the library says has been measured, whereas π(·, λ) may get stuck at a λ that was
+/// not rehearsed.
 fn ways(task: &BatchTask<'_>) -> Vec<Advice> {
-    let first = Advice::unrehearsed(task);
-    let tried = if task.has_objective() { EPOCHS.len() } else { 1 };
-    let by_library = |epoch: &u64| Advice { epoch: *epoch, steering: Steering::Library, ..first };
-    std::iter::once(first).chain(EPOCHS[..tried].iter().map(by_library)).collect()
+    let by_policy = Advice::unrehearsed(task);
+    let by_library = |epoch: &u64| Advice { epoch: *epoch, steering: Steering::Library, ..by_policy };
+    if task.has_objective() {
+        std::iter::once(by_policy).chain(EPOCHS.iter().map(by_library)).collect()
+    } else {
+        vec![by_library(&EPOCHS[0]), by_policy]
+    }
 }
 
 /// Executes the policy in several ways, for the requirements of the task and for others that its library
