@@ -4,8 +4,8 @@
 use std::ops::ControlFlow;
 
 use acrl::{
-    BatchExecution, BatchTask, DualDynamics, EpochLength, Execution, Library, Multipliers, Rng, Silent,
-    Steering,
+    BatchExecution, BatchPolicy, BatchTask, DualDynamics, EpochLength, Execution, Library, Multipliers, Rng,
+    Silent, Steering,
 };
 use acrl_learn::{Advice, MlpPolicy, Ppo, PpoSettings, SeenRewards, rehearse, settle};
 
@@ -60,22 +60,33 @@ impl Trained {
         steps: u64,
         runs: usize,
     ) -> Vec<Execution<Vec<f64>>> {
-        let scales = task.scales();
-        let start = self.library.start(&task.specification().bounds(), scales, task.has_objective());
-        let requirements = task.specification().requirements().to_vec();
-        let dynamics = DualDynamics::new(requirements, way.step_size, way.epoch).unwrap();
-        let dynamics = dynamics.with_scales(scales[0], &scales[1..]).unwrap();
-        let dynamics = dynamics.with_multipliers(Multipliers::new(start).unwrap()).unwrap();
-        let rngs = (0..runs as u64).map(|run| Rng::stream(7, run)).collect();
-        let mut policy = self.policy.clone();
-        let fixed = matches!(way.epoch, EpochLength::Fixed(_)) && way.steering == Steering::Policy;
-        let library = (!fixed).then_some(&self.library);
-        let dynamics = vec![dynamics; runs];
-        let execution = BatchExecution::new(task, &mut policy, library, dynamics, rngs, steps).unwrap();
-        let execution = execution.steered_by(way.steering);
-        let execution = if way.ignoring { execution.ignoring_objective() } else { execution };
-        execution.run(&mut Silent, &mut |_| ControlFlow::Continue(())).unwrap()
+        execute(task, &mut self.policy.clone(), &self.library, way, steps, runs)
     }
+}
+
+/// The same for any policy.
+pub(crate) fn execute(
+    task: &BatchTask<'_>,
+    policy: &mut dyn BatchPolicy,
+    library: &Library,
+    way: Way,
+    steps: u64,
+    runs: usize,
+) -> Vec<Execution<Vec<f64>>> {
+    let scales = task.scales();
+    let start = library.start(&task.specification().bounds(), scales, task.has_objective());
+    let requirements = task.specification().requirements().to_vec();
+    let dynamics = DualDynamics::new(requirements, way.step_size, way.epoch).unwrap();
+    let dynamics = dynamics.with_scales(scales[0], &scales[1..]).unwrap();
+    let dynamics = dynamics.with_multipliers(Multipliers::new(start).unwrap()).unwrap();
+    let rngs = (0..runs as u64).map(|run| Rng::stream(7, run)).collect();
+    let fixed = matches!(way.epoch, EpochLength::Fixed(_)) && way.steering == Steering::Policy;
+    let library = (!fixed).then_some(library);
+    let dynamics = vec![dynamics; runs];
+    let execution = BatchExecution::new(task, policy, library, dynamics, rngs, steps).unwrap();
+    let execution = execution.steered_by(way.steering);
+    let execution = if way.ignoring { execution.ignoring_objective() } else { execution };
+    execution.run(&mut Silent, &mut |_| ControlFlow::Continue(())).unwrap()
 }
 
 /// The largest certified shortfall of all runs and requirements, in units of ranges R₁ … R_m.
