@@ -92,11 +92,11 @@ Examples:
   acrl train planar-speed -o planar.safetensors
   acrl train wireless -o wireless.safetensors --seed 3 --json
   acrl train problem.toml -o mine.safetensors --steps 2e7 --folder runs/mine
-  acrl train wireless -o baseline.safetensors --method primal_dual   (a baseline, to be compared with)
-  acrl train problem.toml -o mine.safetensors --folder runs/mine --resume   (after Ctrl-C or a crash)
+  acrl train wireless -o baseline.safetensors --method primal_dual   (a baseline)
+  acrl train problem.toml -o mine.safetensors --folder runs/mine --resume   (after Ctrl-C)
 
-The run folder holds events.jsonl, progress.csv, TensorBoard files and the checkpoint. The exit status is 1 if the
-training was stopped by Ctrl-C; the policy is written all the same.")]
+The run folder holds events.jsonl, progress.csv, TensorBoard files and the checkpoint.
+The exit status is 1 if Ctrl-C stopped the training; the policy is written all the same.")]
     Train(TrainArgs),
 
     /// Run an agent that meets its requirements by adjusting their prices as it goes
@@ -114,11 +114,10 @@ Examples:
 Examples:
   acrl compare monitoring
   acrl compare problems/maintenance.toml --runs 5 --json
-  acrl compare wireless --methods a_crl,primal_dual --budget 2e6   (a continuous problem: trains each method)
+  acrl compare wireless --methods a_crl,primal_dual --budget 2e6   (trains each method)
 
-Unless told otherwise it takes 3 runs of at least 200000 steps, because baselines settle only on average.
-The exit status is that of A-CRL, on finite problems with the exact policy; the other methods are there to be
-compared with.")]
+Unless told otherwise it takes 3 runs of at least 200000 steps: baselines settle only on average.
+The exit status is that of A-CRL, on finite problems with the exact policy.")]
     Compare(CompareArgs),
 
     /// Check a problem: what the theorems need and promise, and which epoch and step size to take
@@ -201,11 +200,13 @@ pub(crate) struct Execution {
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub(crate) runs: Option<u64>,
 
-    /// Step size of the dual update, in units of the rewards' ranges [default: the problem's, else 0.5]
+    /// Step size of the dual update, in units of the rewards' ranges [default: the problem's, else what a trained
+    /// policy advises, else 0.5]
     #[arg(long, value_name = "X", allow_negative_numbers = true, value_parser = positive)]
     pub(crate) step_size: Option<f64>,
 
-    /// Steps between two dual updates, or 'auto' to find out [default: the problem's, else auto]
+    /// Steps between two dual updates, or 'auto' to find out [default: the problem's, else auto, which starts where a
+    /// trained policy advises]
     #[arg(long, value_name = "N|auto", allow_negative_numbers = true, value_parser = epoch)]
     pub(crate) epoch: Option<EpochArg>,
 

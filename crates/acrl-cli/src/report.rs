@@ -1,6 +1,6 @@
 //! The report on some runs, as text.
 
-use acrl::{RunReport, Specification};
+use acrl::{RunReport, Specification, Steering};
 use acrl_envs::RunSettings;
 
 use crate::output::{BAD, FAINT, GOOD, Output, STRONG, Table, count, figure, relation, styled};
@@ -14,6 +14,8 @@ pub(crate) struct Beside<'a> {
     /// What the objective can come to, in the user's sign, and what that is called.
     pub(crate) optimum: Option<f64>,
     pub(crate) best: &'a str,
+    /// What turns multipliers into behaviour, if there is a choice.
+    pub(crate) steering: Option<Steering>,
     /// What to do about a requirement that is behind.
     pub(crate) advice: Option<String>,
 }
@@ -22,11 +24,15 @@ pub(crate) struct Beside<'a> {
 pub(crate) fn print(report: &RunReport, beside: &Beside<'_>, output: &mut Output) {
     let Beside { specification, objective_scale, optimum, best, .. } = *beside;
     output.line(format!(
-        "{} of {}, epoch {}, step size {}",
+        "{} of {}, epoch {}, step size {}{}",
         count(report.runs as u64, "run"),
         count(report.steps, "step"),
         report.epoch,
-        figure(beside.run.step_size, 4)
+        figure(beside.run.step_size, 4),
+        match beside.steering {
+            Some(Steering::Library) => ", steered by the policy's library",
+            _ => "",
+        }
     ));
     output.line("");
     let demanding = !specification.requirements().is_empty();

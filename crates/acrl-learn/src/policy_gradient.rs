@@ -358,41 +358,6 @@ mod tests {
     }
 
     #[test]
-    fn a_training_goes_on_to_the_bit_and_depends_on_its_seed() {
-        let line = Line::new();
-        let task = line.task();
-        let mut straight = PolicyGradient::new(&task, short(), 5).unwrap();
-        let mut resumed = straight.clone();
-        let mut other = PolicyGradient::new(&task, short(), 6).unwrap();
-        for _ in 0..3 {
-            let text = serde_json::to_string(&resumed).unwrap();
-            resumed = serde_json::from_str(&text).unwrap();
-            let figures = resumed.iterate(&task).unwrap();
-            assert_eq!(straight.iterate(&task).unwrap(), figures);
-            other.iterate(&task).unwrap();
-        }
-        assert_eq!(serde_json::to_string(&straight).unwrap(), serde_json::to_string(&resumed).unwrap());
-        assert_eq!((straight.iteration(), straight.iterations(), straight.steps()), (3, 10, 3_000 * 21));
-        assert_ne!(straight.policy(), other.policy());
-    }
-
-    #[test]
-    fn a_reward_that_is_no_number_stops_the_training_and_leaves_it_usable() {
-        let mut line = Line::new();
-        let mut learner = PolicyGradient::new(&line.task(), short(), 1).unwrap();
-        learner.iterate(&line.task()).unwrap();
-        let before = serde_json::to_string(&learner).unwrap();
-        for (factor, message) in [(f64::NAN, "reward"), (1e300, "iteration 2")] {
-            line.factor = factor;
-            let error = learner.iterate(&line.task()).unwrap_err().to_string();
-            assert!(error.contains(message), "{error}");
-            assert_eq!(serde_json::to_string(&learner).unwrap(), before);
-        }
-        line.factor = 1.0;
-        learner.iterate(&line.task()).unwrap();
-    }
-
-    #[test]
     fn settings_out_of_range_and_other_problems_are_refused() {
         let (line, good) = (Line::new(), short());
         for bad in [

@@ -302,3 +302,65 @@ impl TrainedPolicy {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rbf::tests::Line;
+    use crate::{ActorCriticSettings, PolicyGradientSettings};
+
+    /// The learners with kernels, which keep the same contract.
+    fn trainings(task: &BatchTask<'_>, seed: u64) -> [Training; 2] {
+        let (rollouts, block) = (10_000, 1_000);
+        let gradient =
+            PolicyGradientSettings { rollouts, block, sigma: 1.0, ..PolicyGradientSettings::default() };
+        let critic = ActorCriticSettings { rollouts, block, ..ActorCriticSettings::default() };
+        [
+            Training::PolicyGradient(Box::new(PolicyGradient::new(task, gradient, seed).unwrap())),
+            Training::ActorCritic(Box::new(ActorCritic::new(task, critic, seed).unwrap())),
+        ]
+    }
+
+    fn theta(training: &Training) -> Vec<f32> {
+        match training.policy() {
+            TrainedPolicy::Rbf(policy) => policy.theta(),
+            _ => panic!("no kernels"),
+        }
+    }
+
+    #[test]
+    fn a_training_goes_on_to_the_bit_and_depends_on_its_seed() {
+        let line = Line::new();
+        let task = line.task();
+        for (mut straight, mut other) in trainings(&task, 5).into_iter().zip(trainings(&task, 6)) {
+            let mut resumed = straight.clone();
+            for _ in 0..3 {
+                let text = serde_json::to_string(&resumed).unwrap();
+                resumed = serde_json::from_str(&text).unwrap();
+                let figures = resumed.iterate(&task).unwrap();
+                assert_eq!(straight.iterate(&task).unwrap(), figures);
+                other.iterate(&task).unwrap();
+            }
+            assert_eq!(serde_json::to_string(&straight).unwrap(), serde_json::to_string(&resumed).unwrap());
+            assert_eq!((straight.iteration(), straight.iterations(), straight.steps()), (3, 10, 3_000 * 21));
+            assert_ne!(theta(&straight), theta(&other));
+        }
+    }
+
+    #[test]
+    fn a_reward_that_is_no_number_stops_the_training_and_leaves_it_usable() {
+        let mut line = Line::new();
+        for mut training in trainings(&line.task(), 1) {
+            training.iterate(&line.task()).unwrap();
+            let before = serde_json::to_string(&training).unwrap();
+            for (factor, message) in [(f64::NAN, "reward"), (1e300, "iteration 2")] {
+                line.factor = factor;
+                let error = training.iterate(&line.task()).unwrap_err().to_string();
+                assert!(error.contains(message), "{error}");
+                assert_eq!(serde_json::to_string(&training).unwrap(), before);
+            }
+            line.factor = 1.0;
+            training.iterate(&line.task()).unwrap();
+        }
+    }
+}

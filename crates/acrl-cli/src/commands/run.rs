@@ -79,6 +79,7 @@ fn run_finite(
             objective_scale: task.objective_scale(),
             optimum,
             best: "the best possible",
+            steering: None,
             advice: advice(&report, &loaded, &task),
         };
         print(&report, &beside, output);

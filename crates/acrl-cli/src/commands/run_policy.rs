@@ -87,6 +87,7 @@ pub(crate) fn run(
             objective_scale: task.scales()[0],
             optimum: estimate,
             best: "the best mixture of what the policy does",
+            steering: Some(plan.steering),
             advice: advice(&report, &plan, &args.source.input),
         };
         print(&report, &beside, output);
