@@ -1,0 +1,71 @@
+//! The report: headings, text, tables and figures in their order, and how to get them again.
+
+use serde::Serialize;
+
+use crate::Figure;
+
+/// A page.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Report {
+    /// The title.
+    pub title: String,
+    /// The outcome in a sentence or two.
+    pub lead: String,
+    /// Whether all went well; `None` if nothing was at stake.
+    pub good: Option<bool>,
+    /// The content.
+    pub blocks: Vec<Block>,
+    /// What it takes to understand and repeat it: version, seed, settings, machine. Shown at the end.
+    pub facts: Vec<(String, String)>,
+    /// The command that makes it again.
+    pub command: String,
+}
+
+/// A part of a page.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "kind", content = "content")]
+pub enum Block {
+    /// A section begins.
+    Heading(String),
+    /// A paragraph of plain text.
+    Text(String),
+    /// A table.
+    Table(Table),
+    /// A figure.
+    Figure(Figure),
+}
+
+/// A table.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub struct Table {
+    /// The first column is text, the others are aligned right.
+    pub header: Vec<String>,
+    /// The rows.
+    pub rows: Vec<Vec<Cell>>,
+    /// Below it, in small print. May be empty.
+    pub note: String,
+}
+
+/// What a table's cell says.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Cell {
+    /// The text.
+    pub text: String,
+    /// How it looks.
+    pub tone: Tone,
+}
+
+/// How a cell looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Tone {
+    /// As it is.
+    #[default]
+    Plain,
+    /// As it should be.
+    Good,
+    /// Not so.
+    Bad,
+    /// Beside the point.
+    Faint,
+}
