@@ -20,9 +20,7 @@ pub(crate) fn report(live: &Live, done: bool, title: &str, command: String) -> R
         blocks.push(Block::Table(table(live)));
         blocks.extend(execution(live).into_iter().map(Block::Figure));
     }
-    if let Some(training) = training(live) {
-        blocks.push(Block::Figure(training));
-    }
+    blocks.extend(training(live).into_iter().map(Block::Figure));
     let met: Option<Vec<bool>> = live.requirements.iter().map(Tracked::met).collect();
     let good = met.filter(|met| done && !met.is_empty()).map(|met| met.into_iter().all(|met| met));
     Report { title: title.to_owned(), lead: lead(live, done), good, blocks, facts: Vec::new(), command }
@@ -186,25 +184,20 @@ fn groups(live: &Live) -> Vec<(String, Vec<usize>)> {
     all.map(|(i, tracked)| (tracked.name.clone(), vec![i])).collect()
 }
 
-/// A panel per figure of the learner; multipliers of a baseline share one.
-fn training(live: &Live) -> Option<Figure> {
-    let mut panels: Vec<Panel> = Vec::new();
-    let mut multipliers = Vec::new();
+/// A panel per figure of the learner; the multipliers of a baseline share one.
+fn training(live: &Live) -> Vec<Figure> {
+    let (mut panels, mut multipliers) = (Vec::new(), Vec::new());
     for (name, curve) in &live.figures {
         if let Some(requirement) = name.strip_prefix(MULTIPLIER) {
             let colour = Colour::of(requirement, multipliers.len());
             multipliers.push(series(requirement, colour, curve, false, None));
         } else {
-            let name = name.replace('_', " ");
+            // The title says what it is, so that a legend is not needed.
             panels.push(lines(
-                name.clone(),
-                "iteration",
-                vec![series(&name, Colour::Blue, curve, false, None)],
+                name.replace('_', " "),
+                vec![series("learner", Colour::Blue, curve, false, None)],
             ));
         }
-    }
-    if !multipliers.is_empty() {
-        panels.push(lines("multipliers".to_owned(), "iteration", multipliers));
     }
     let has = |name: &str| live.figures.iter().any(|(known, _)| known == name);
     let mut caption = "What the learner tells after each iteration.".to_owned();
@@ -212,13 +205,23 @@ fn training(live: &Live) -> Option<Figure> {
         caption += " Reward: what is earned per step, weighted as in training.";
     }
     if has("mastered") {
-        caption += " Mastered: how much of the range of the reward it knows least it has when asked for nothing else, from 0 to 1.";
+        caption += " Mastered: of the reward that the policy is worst at, how much of its range it has when asked for nothing \
+                    else.";
     }
-    (!panels.is_empty()).then(|| panels_of("training", "Training", &caption, panels))
+    let mut figures = Vec::new();
+    if !panels.is_empty() {
+        figures.push(panels_of("training", "Training", &caption, panels));
+    }
+    if !multipliers.is_empty() {
+        let caption = "The multipliers with which the learner trains, in units of the rewards' ranges.";
+        let panel = lines(String::new(), multipliers);
+        figures.push(panels_of("training-multipliers", "Multipliers in training", caption, vec![panel]));
+    }
+    figures
 }
 
-fn lines(title: String, x: &str, series: Vec<Series>) -> Panel {
-    let plot = Lines { x: axis(x, false), y: axis("", false), series, bounds: Vec::new() };
+fn lines(title: String, series: Vec<Series>) -> Panel {
+    let plot = Lines { x: axis("iteration", false), y: axis("", false), series, bounds: Vec::new() };
     Panel { title, plot: Plot::Lines(plot) }
 }
 
@@ -349,7 +352,8 @@ mod tests {
         assert_eq!(going.lead, "Iteration 120 of 245.");
         let Block::Figure(training) = &going.blocks[0] else { panic!("not a figure") };
         let titles: Vec<&str> = training.panels.iter().map(|panel| panel.title.as_str()).collect();
-        assert_eq!(titles, ["reward", "policy loss", "multipliers"]);
+        assert_eq!(titles, ["reward", "policy loss"]);
+        assert_eq!(names(&going), ["training", "training-multipliers"]);
         assert!(report(&live, true, "a", String::new()).lead.starts_with("Stopped: "));
         assert_eq!(report(&Live::default(), false, "a", String::new()).lead, "Waiting for the first event.");
     }

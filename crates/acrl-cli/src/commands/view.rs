@@ -149,7 +149,7 @@ impl View {
         match (path, self.report(), &self.folder) {
             ("/", Some(report), _) if self.is_done() => page(report),
             ("/" | "/live", ..) => {
-                Response::ok("text/html; charset=utf-8", format!("<!doctype html>{}", self.name))
+                Response::ok("text/html; charset=utf-8", acrl_report::live_html(&self.name, "/live.json"))
             }
             ("/live.json", ..) => self.live(),
             ("/report.html", Some(report), _) => page(report),
