@@ -10,7 +10,8 @@ run: ## solve and run the monitoring problem
 	cargo run --release -- solve monitoring
 	cargo run --release -- run monitoring
 
-test: ## all tests
+test: ## all tests (installs chromium for those of the browser where there is none)
+	tests/install-browser.sh
 	cargo test --workspace --profile checked
 
 lint: ## formatting, lints, documentation without warnings

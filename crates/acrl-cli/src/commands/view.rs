@@ -148,6 +148,7 @@ impl View {
     fn answer(&self, path: &str) -> Response {
         match (path, self.report(), &self.folder) {
             ("/", Some(report), _) if self.is_done() => page(report),
+            ("/live", Some(report), _) if !self.events.is_file() => page(report),
             ("/" | "/live", ..) => {
                 Response::ok("text/html; charset=utf-8", acrl_report::live_html(&self.name, "/live.json"))
             }
