@@ -144,6 +144,11 @@ window.acrl = (() => {
     return moved ? policy.arrows(plot.model, plot.arrows, values(state, plot)) : plot.arrows;
   };
 
+  const told = (input, output, value) => {
+    output.textContent = plots.number(Number(value.toPrecision(3)));
+    input.style.setProperty("--share", `${100 * value / Number(input.max)}%`);
+  };
+
   const sliders = (entry, state, plot) => {
     const same = plot.sliders.map((slider) => slider.name).join("\n");
     if (!plot.sliders.length) return;
@@ -158,11 +163,11 @@ window.acrl = (() => {
       state.inputs = [];
       const rows = plot.sliders.map((slider, i) => {
         const id = `${entry.figure.name}-${state.index}-${i}`;
-        const input = make("input", { type: "range", id, min: "0", step: "any", style: `accent-color: var(--${slider.colour})` });
+        const input = make("input", { type: "range", id, min: "0", step: "any", style: `--tint: var(--${slider.colour})` });
         const output = make("output", { for: id, style: `color: var(--${slider.colour}-ink)` });
         input.addEventListener("input", () => {
           state.moved[i] = Number(input.value);
-          output.textContent = plots.number(Number(Number(input.value).toPrecision(3)));
+          told(input, output, Number(input.value));
           cancelAnimationFrame(state.frame);
           state.frame = requestAnimationFrame(() => drawPanel(entry, state));
         });
@@ -177,7 +182,7 @@ window.acrl = (() => {
       const [input, output] = state.inputs[i];
       input.max = String(Math.max(plot.sliders[i].most, value, 1e-9));
       if (state.moved[i] == null) input.value = String(value);
-      output.textContent = plots.number(Number(value.toPrecision(3)));
+      told(input, output, value);
     });
   };
 

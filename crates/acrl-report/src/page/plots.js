@@ -66,6 +66,7 @@ const plots = (() => {
     width, height, uirevision: revision, showlegend: false, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
     font: { family: look.font, size: fontSize(width), color: look.ink },
     hoverlabel: { bgcolor: look.paper, bordercolor: look.rule, font: { color: look.ink, size: 12, family: look.font } },
+    modebar: { bgcolor: "rgba(0,0,0,0)", color: look.soft, activecolor: look.ink },
     margin: { l: 52, r: 16, t: 10, b: 46 },
     // On a touch screen a finger that scrolls the page must not zoom.
     dragmode: look.touch ? false : "zoom",
@@ -178,7 +179,7 @@ const plots = (() => {
     layout.hovermode = "x unified";
     layout.xaxis = { ...axis(look, plot.x, xRange, size), hoverformat: ",.6~g" };
     layout.yaxis = axis(look, plot.y, yRange, size);
-    layout.xaxis.nticks = Math.max(3, Math.floor(width / 80));
+    layout.xaxis.nticks = Math.max(3, Math.floor(width / 60));
     layout.shapes = found.map((level) => ({
       type: "line", xref: "paper", x0: 0, x1: 1, yref: "y", y0: level.value, y1: level.value, layer: "above",
       line: { color: level.colour ? look.colours[level.colour] : look.soft, width: 1.3, dash: "dash" },
@@ -203,7 +204,8 @@ const plots = (() => {
           array: bar.ranges.map(([, high], i) => Math.max(0, high - bar.values[i])),
           arrayminus: bar.ranges.map(([low], i) => Math.max(0, bar.values[i] - low)),
         } : { visible: false },
-        text: bar.values.map((value, i) => number(value) + (whiskers ? `  (${bar.ranges[i].map(number).join(" – ")})` : "")),
+        text: bar.values.map((value, i) => number(value) + (whiskers ? `  (${bar.ranges[i].map(number).join(" – ")})` : "")
+          + (finite(plot.bounds[i]) ? `<br>required: ${number(plot.bounds[i])}` : "")),
         textposition: "none", hovertemplate: `${plain(bar.name)}: %{text}<extra></extra>`,
       };
     });
@@ -221,9 +223,11 @@ const plots = (() => {
     layout.shapes = bounds.map(([value, i]) => ({
       type: "line", x0: i - 0.42, x1: i + 0.42, y0: value, y1: value, layer: "above", line: { color: look.ink, width: 1.6, dash: "4px,3px" },
     }));
-    layout.annotations = bounds.map(([value, i]) => ({
-      x: i + 0.42, y: plot.y.log ? Math.log10(value) : value, text: number(value), showarrow: false, xanchor: "right", yanchor: "bottom", yshift: 1,
-      font: { size: size - 1, color: look.ink }, bgcolor: faded(look.paper, 0.75), borderpad: 0,
+    // Beside its group if there is room; the hover says it in any case.
+    const room = 0.16 * (width - 70) / Math.max(1, at.length);
+    layout.annotations = bounds.filter(([value]) => number(value).length * size * 0.6 < room).map(([value, i]) => ({
+      x: i + 0.42, y: plot.y.log ? Math.log10(value) : value, text: number(value), showarrow: false, xanchor: "left", yanchor: "middle", xshift: 1,
+      font: { size: size - 1, color: look.ink },
     }));
     return { data, layout };
   };
@@ -275,8 +279,8 @@ const plots = (() => {
       const dx = a.dx * scale / 2, dy = a.dy * scale / 2;
       if (!finite(dx) || !finite(dy)) continue;
       const [tx, ty] = [a.x + dx, a.y + dy];
-      x.push(a.x - dx, tx, tx - 0.72 * dx - 0.42 * dy, null, tx, tx - 0.72 * dx + 0.42 * dy, null);
-      y.push(a.y - dy, ty, ty - 0.72 * dy + 0.42 * dx, null, ty, ty - 0.72 * dy - 0.42 * dx, null);
+      x.push(a.x - dx, tx, tx - 0.6 * dx - 0.3 * dy, null, tx, tx - 0.6 * dx + 0.3 * dy, null);
+      y.push(a.y - dy, ty, ty - 0.6 * dy + 0.3 * dx, null, ty, ty - 0.6 * dy - 0.3 * dx, null);
     }
     return { x, y };
   };
@@ -302,7 +306,8 @@ const plots = (() => {
     const cell = [(area.x[1] - area.x[0]) / columns, (area.y[1] - area.y[0]) / rows];
     const row = (values, r) => values.slice(r * columns, (r + 1) * columns);
     const grid = (values) => Array.from({ length: rows }, (_, r) => row(values, r));
-    const { layout } = plane(area, look, width, revision, 62);
+    const { layout } = plane(area, look, width, revision, 66);
+    const inside = layout.width - layout.margin.l - layout.margin.r;
     const unit = Math.pow(10, Math.floor(Math.log10(most)));
     const ticks = [0, 0.05, 0.2, 0.5, 1, 2, 4, 6, 9].map((k) => k * unit).filter((v) => v <= most);
     const kept = ticks.filter((v, i) => i === 0 || Math.sqrt(v) - Math.sqrt(ticks[i - 1]) > 0.02 * Math.sqrt(most));
@@ -311,7 +316,7 @@ const plots = (() => {
       x0: area.x[0] + cell[0] / 2, dx: cell[0], y0: area.y[0] + cell[1] / 2, dy: cell[1], colorscale: "Viridis", zmin: 0, zmax: Math.sqrt(most),
       hovertemplate: "%{text} % of the time<extra></extra>",
       colorbar: {
-        thickness: 10, outlinewidth: 0, x: 1, xpad: 8, len: 1, ypad: 0, tickvals: kept.map(Math.sqrt), ticktext: kept.map((v) => `${number(100 * v)} %`),
+        thickness: 10, outlinewidth: 0, x: 1 + 8 / inside, xpad: 0, xanchor: "left", xref: "paper", len: 1, ypad: 0, tickvals: kept.map(Math.sqrt), ticktext: kept.map((v) => `${number(100 * v)} %`),
         tickfont: { size: fontSize(width) - 1, color: look.soft }, ticks: "",
       },
     }];
