@@ -55,27 +55,11 @@ impl Browser {
         std::thread::spawn(move || told.into_iter().for_each(drop));
         let address = url.strip_prefix("ws://").and_then(|rest| rest.split('/').next()).unwrap();
         let stream = TcpStream::connect(address).unwrap();
-        stream.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
-        let socket = loop {
-            match tungstenite::client(url.as_str(), stream.try_clone().unwrap()) {
-                Ok((socket, _)) => break socket,
-                Err(tungstenite::HandshakeError::Interrupted(mut handshake)) => {
-                    let begin = Instant::now();
-                    break loop {
-                        match handshake.handshake() {
-                            Ok((socket, _)) => break socket,
-                            Err(tungstenite::HandshakeError::Interrupted(next))
-                                if begin.elapsed() < PATIENCE =>
-                            {
-                                handshake = next;
-                            }
-                            Err(error) => panic!("no connection to the browser: {error}"),
-                        }
-                    };
-                }
-                Err(error) => panic!("no connection to the browser: {error}"),
-            }
-        };
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let (socket, _) = tungstenite::client(url.as_str(), stream)
+            .unwrap_or_else(|error| panic!("no connection to the browser: {error}"));
+        // From here on, so that nothing waits for ever.
+        socket.get_ref().set_read_timeout(Some(Duration::from_millis(100))).unwrap();
         let (session, events) = (String::new(), Vec::new());
         let mut browser = Self { process, socket, session, last: 0, events, _profile: profile };
         let target = browser.call("Target.createTarget", json!({ "url": "about:blank" }));

@@ -72,9 +72,13 @@ fn table(live: &Live) -> Table {
         };
         let mut row =
             vec![plain(tracked.name.clone()), plain(tracked.bound.map_or("–".to_owned(), relation))];
-        row.push(Cell { text: number(average.map(|a| a.mean)), tone });
+        let mean = number(average.map(|a| a.mean));
         if several {
-            row.push(plain(number(average.map(|a| if least { a.least } else { a.most }))));
+            // It is the worst run that has to be good.
+            let worst = number(average.map(|a| if least { a.least } else { a.most }));
+            row.extend([plain(mean), Cell { text: worst, tone }]);
+        } else {
+            row.push(Cell { text: mean, tone });
         }
         row.push(plain(number(tracked.shortfalls.latest().map(|s| s.mean))));
         row.push(plain(number(tracked.multipliers.latest().map(|m| m.mean))));
