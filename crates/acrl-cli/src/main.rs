@@ -5,11 +5,15 @@
 mod args;
 mod commands;
 mod comparison;
+mod figures;
+mod folder;
 mod input;
 mod interrupt;
 mod log;
 mod occupation;
 mod output;
+mod page;
+mod plane;
 mod report;
 
 use std::process::ExitCode;
@@ -48,6 +52,7 @@ fn main() -> ExitCode {
     }
     let mut output = Output::new(&cli.global);
     let result = match &cli.command {
+        Command::Demo(args) => commands::demo::demo(args, &cli.global, &mut output),
         Command::Solve(args) => commands::solve::solve(args, &mut output),
         Command::Run(args) => commands::run::run(args, &cli.global, &mut output),
         Command::Train(args) => commands::train::train(args, &cli.global, &mut output),
