@@ -23,6 +23,7 @@ const STYLES: Styles = Styles::styled()
 #[command(name = "acrl", version, styles = STYLES, max_term_width = 100)]
 #[command(after_help = "\
 Examples:
+  acrl demo                                     what it is about, in a minute
   acrl problems                                 the problems that come with acrl
   acrl solve monitoring                         the optimum, and what each requirement costs
   acrl run monitoring --runs 20                 run the agent and see every requirement met
@@ -77,6 +78,17 @@ pub(crate) enum Color {
 /// The verbs.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// See what it does: train, run, compare and change the requirements, in about a minute
+    #[command(after_help = "\
+Examples:
+  acrl demo
+  acrl demo --folder /tmp/demo --seed 7
+
+It trains one policy on the four regions of the paper (with a speed limit), runs it 20 times beside
+five baselines that trained as long, and then asks other things of the same policy. The folder
+gets report.html, figures, data and the policy; what it held of those is replaced.")]
+    Demo(DemoArgs),
+
     /// Find the exact optimum of a finite problem and the price of each requirement
     #[command(after_help = "\
 Examples:
@@ -262,6 +274,14 @@ pub(crate) struct RunArgs {
     /// Write the share of the time spent in each cell of a grid over the first two coordinates, as CSV
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub(crate) occupation: Option<PathBuf>,
+
+    /// Write events while it runs, and then a report to look at (report.html, figures, data) to this folder
+    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    pub(crate) folder: Option<PathBuf>,
+
+    /// Replace a run that the folder holds already
+    #[arg(long, requires = "folder")]
+    pub(crate) replace: bool,
 }
 
 /// `--start`.
@@ -273,6 +293,18 @@ pub(crate) enum Start {
     Zero,
     /// These, and 0 for the others.
     Given(Vec<(String, f64)>),
+}
+
+/// `acrl demo`.
+#[derive(Debug, Args)]
+pub(crate) struct DemoArgs {
+    /// Folder for the report and the policy
+    #[arg(long, value_name = "DIR", default_value = "runs/demo", value_hint = clap::ValueHint::DirPath)]
+    pub(crate) folder: PathBuf,
+
+    /// Environment steps on which each method trains [default: the learner's]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = count)]
+    pub(crate) budget: Option<u64>,
 }
 
 /// `acrl train`.
@@ -332,6 +364,14 @@ pub(crate) struct CompareArgs {
     /// primal_averaging
     #[arg(long, value_name = "NAME,NAME", value_delimiter = ',', value_parser = method)]
     pub(crate) methods: Vec<MethodSetting>,
+
+    /// Trainings of each method, with seeds that follow each other (continuous problems) [default: 3]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    pub(crate) trainings: Option<u64>,
+
+    /// Write a report to look at (report.html, figures, data) to this folder
+    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    pub(crate) folder: Option<PathBuf>,
 }
 
 /// `acrl check`.

@@ -1,16 +1,22 @@
 //! The table in which methods are compared, and the object printed as JSON.
 
-use acrl::{Named, Specification, Values};
+use acrl::{Arrival, Named, Specification, Values};
+use acrl_report::{Axis, Bar, Bars, Block, Cell, Colour, Figure, Panel, Plot, Report, Table as Grid, Tone};
 use serde::Serialize;
 
 use crate::commands::solve::SpecificationJson;
+use crate::figures::colours;
 use crate::output::{BAD, FAINT, GOOD, Output, Table, figure, relation, styled};
+use crate::page::{command, machine, verdict};
 
 /// The object printed as JSON, in the user's signs.
 #[derive(Serialize)]
 pub(crate) struct Comparison {
     pub(crate) steps: u64,
+    /// Of each training.
     pub(crate) runs: usize,
+    /// Trainings of each method, each with its own seed.
+    pub(crate) trainings: usize,
     pub(crate) budget: u64,
     pub(crate) tolerance: f64,
     pub(crate) step_size: f64,
@@ -19,7 +25,16 @@ pub(crate) struct Comparison {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) learner: Option<&'static str>,
     pub(crate) specification: SpecificationJson,
+    /// The best possible objective, in the user's sign, where it is known.
+    pub(crate) optimum: Option<f64>,
     pub(crate) methods: Vec<Entry>,
+}
+
+/// A run of a method.
+pub(crate) struct Ran {
+    pub(crate) values: Vec<f64>,
+    /// How it came to that, if it was watched.
+    pub(crate) arrival: Option<Arrival>,
 }
 
 /// One method: means and worst values over runs.
@@ -30,12 +45,19 @@ pub(crate) struct Entry {
     worst: Named<f64>,
     /// max_i (c_i − V_i)/R_i in the worst run; `null` without requirements.
     violation: Option<f64>,
+    /// The same of running averages in the last nine tenths of a run: the largest on the way.
+    transient: Option<f64>,
+    /// The step from which on no running average was behind by more than the tolerance, in the slowest run.
+    met_from: Option<u64>,
     /// In every run no requirement is missed by more than the tolerance.
     met: bool,
     /// The numbers of which a trained policy is made.
     #[serde(skip_serializing_if = "Option::is_none")]
     numbers: Option<usize>,
     note: String,
+    /// (V_i − c_i)/R_i of each requirement: mean, least and most over runs.
+    #[serde(skip)]
+    margins: Vec<[f64; 3]>,
 }
 
 impl Entry {
@@ -45,26 +67,65 @@ impl Entry {
         specification: &Specification,
         scales: &[f64],
         tolerance: f64,
-        runs: &[Values],
+        runs: &[Ran],
         note: String,
     ) -> anyhow::Result<Self> {
         let rewards = specification.requirements().len() + 1;
-        let mean = |i: usize| runs.iter().map(|v| v.as_slice()[i]).sum::<f64>() / runs.len() as f64;
-        let least = |i: usize| runs.iter().map(|v| v.as_slice()[i]).fold(f64::INFINITY, f64::min);
+        let mean = |i: usize| runs.iter().map(|run| run.values[i]).sum::<f64>() / runs.len() as f64;
+        let least = |i: usize| runs.iter().map(|run| run.values[i]).fold(f64::INFINITY, f64::min);
+        let most = |i: usize| runs.iter().map(|run| run.values[i]).fold(f64::NEG_INFINITY, f64::max);
         let averages = Values::new((0..rewards).map(mean).collect())?;
         // Requirements read V ≥ c and the objective is maximised, so the least is the worst.
         let worst = Values::new((0..rewards).map(least).collect())?;
-        let missing = specification.requirements().iter().zip(worst.requirements()).zip(scales);
-        let violation = missing.map(|((r, v), scale)| (r.c() - v) / scale).fold(f64::NEG_INFINITY, f64::max);
+        let margins: Vec<[f64; 3]> = specification
+            .requirements()
+            .iter()
+            .zip(scales)
+            .enumerate()
+            .map(|(i, (r, scale))| [mean(i + 1), least(i + 1), most(i + 1)].map(|v| (v - r.c()) / scale))
+            .collect();
+        let violation = margins.iter().map(|[_, least, _]| -least).fold(f64::NEG_INFINITY, f64::max);
+        let arrivals: Option<Vec<Arrival>> = runs.iter().map(|run| run.arrival).collect();
+        let transient = arrivals.as_ref().and_then(|arrivals| {
+            let most = arrivals.iter().map(|a| a.transient).fold(f64::NEG_INFINITY, f64::max);
+            Some(most).filter(|most| most.is_finite())
+        });
+        let met_from = arrivals.and_then(|arrivals| {
+            let all = arrivals.iter().map(|a| a.met_from).collect::<Option<Vec<u64>>>()?;
+            all.into_iter().max()
+        });
         Ok(Self {
             method,
             averages: named_values(specification, &averages),
             worst: named_values(specification, &worst),
             violation: Some(violation).filter(|v| v.is_finite()),
+            transient,
+            met_from,
             met: violation <= tolerance,
             numbers: None,
             note,
+            margins,
         })
+    }
+
+    /// The name.
+    pub(crate) fn method(&self) -> &'static str {
+        self.method
+    }
+
+    /// In the worst run, in the user's signs.
+    pub(crate) fn worst(&self) -> &Named<f64> {
+        &self.worst
+    }
+
+    /// (V_i − c_i)/R_i in the worst run.
+    pub(crate) fn margin(&self, i: usize) -> f64 {
+        self.margins[i][1]
+    }
+
+    /// Whether no requirement is missed in any run.
+    pub(crate) fn met(&self) -> bool {
+        self.met
     }
 
     /// With the numbers of which the policy is made.
@@ -83,43 +144,174 @@ pub(crate) fn named_values(specification: &Specification, values: &Values) -> Na
     first.into_iter().chain(rest).collect()
 }
 
+/// "3 runs of 200000 steps; …".
+fn budget(comparison: &Comparison) -> String {
+    let trainings = match comparison.trainings {
+        1 => String::new(),
+        n => format!(" of each of {n} trainings"),
+    };
+    format!(
+        "{} runs{trainings} of {} steps; learning methods train on {} steps",
+        comparison.runs, comparison.steps, comparison.budget
+    )
+}
+
+/// What is aimed at, by column.
+fn aims(specification: &Specification) -> Vec<String> {
+    let objective = specification.objective().map(|o| if o.sign() > 0.0 { "max" } else { "min" }.to_owned());
+    objective.into_iter().chain(specification.requirements().iter().map(|r| relation(r, 4))).collect()
+}
+
+/// What a method's line says after the averages, and how.
+fn standing(entry: &Entry) -> [String; 3] {
+    let miss = |value: Option<f64>| value.map_or("-".to_owned(), |v| figure(v.max(0.0), 2));
+    [
+        miss(entry.violation.or(Some(0.0))),
+        miss(entry.transient),
+        entry.met_from.map_or("-".to_owned(), |step| step.to_string()),
+    ]
+}
+
+const COLUMNS: [&str; 3] = ["worst miss", "on the way", "from step"];
+
+fn legend(tolerance: f64) -> String {
+    format!(
+        "worst miss: of any requirement in any run, as a share of its range; met: at most {}; on the way: the largest \
+         miss of running averages after the first tenth; from step: from there on every run keeps within that",
+        figure(tolerance, 3)
+    )
+}
+
 /// The table, and a line on each method.
 pub(crate) fn print(comparison: &Comparison, specification: &Specification, output: &mut Output) {
-    output.line(format!(
-        "{} runs of {} steps; learning methods train on {} steps",
-        comparison.runs, comparison.steps, comparison.budget
-    ));
+    output.line(budget(comparison));
     output.line("");
     let Some(first) = comparison.methods.first() else { return };
     let names: Vec<String> = first.averages.iter().map(|(name, _)| name.to_owned()).collect();
     let mut header = vec!["average over runs"];
     header.extend(names.iter().map(String::as_str));
-    header.extend(["worst miss", "met"]);
+    header.extend(COLUMNS);
+    header.push("met");
     let mut table = Table::new(&header);
     let plain = anstyle::Style::new();
-    let mut aims = vec![String::new()];
-    if let Some(objective) = specification.objective() {
-        aims.push(if objective.sign() > 0.0 { "max" } else { "min" }.to_owned());
-    }
-    aims.extend(specification.requirements().iter().map(|r| relation(r, 4)));
-    table.row(aims.into_iter().map(|aim| (aim, FAINT)).collect());
+    let aims = std::iter::once(String::new()).chain(aims(specification));
+    table.row(aims.map(|aim| (aim, FAINT)).collect());
     for entry in &comparison.methods {
         let mut row = vec![(entry.method.to_owned(), plain)];
         row.extend(entry.averages.iter().map(|(_, average)| (figure(*average, 4), plain)));
-        row.push((figure(entry.violation.unwrap_or(0.0).max(0.0), 2), plain));
+        row.extend(standing(entry).map(|cell| (cell, plain)));
         row.push(if entry.met { ("yes".to_owned(), GOOD) } else { ("NO".to_owned(), BAD) });
         table.row(row);
     }
     output.raw(&table.to_string());
-    output.line(styled(
-        FAINT,
-        format!(
-            "worst miss: of any requirement in any run, as a share of its range; met: at most {}",
-            figure(comparison.tolerance, 3)
-        ),
-    ));
+    output.line(styled(FAINT, legend(comparison.tolerance)));
+    if let (Some(objective), Some(optimum)) = (specification.objective(), comparison.optimum) {
+        output.line(styled(
+            FAINT,
+            format!("{}: the best possible is {}", objective.reward, figure(optimum, 4)),
+        ));
+    }
     output.line("");
     for entry in &comparison.methods {
         output.line(styled(FAINT, format!("{}: {}", entry.method, entry.note)));
     }
+}
+
+/// The same table for a page.
+pub(crate) fn grid(comparison: &Comparison, specification: &Specification) -> Grid {
+    let cell = |text: String, tone| Cell { text, tone };
+    let names =
+        comparison.methods.first().map(|first| first.averages.iter().map(|(name, _)| name.to_owned()));
+    let mut header = vec!["average over runs".to_owned()];
+    header.extend(names.into_iter().flatten());
+    header.extend(COLUMNS.map(str::to_owned));
+    header.push("met".to_owned());
+    let mut aims: Vec<Cell> = std::iter::once(String::new())
+        .chain(aims(specification))
+        .map(|aim| cell(aim.replace(">=", "≥").replace("<=", "≤"), Tone::Faint))
+        .collect();
+    aims.resize(header.len(), cell(String::new(), Tone::Faint));
+    let rows = comparison.methods.iter().map(|entry| {
+        let mut row = vec![cell(entry.method.to_owned(), Tone::Plain)];
+        row.extend(entry.averages.iter().map(|(_, v)| cell(figure(*v, 4), Tone::Plain)));
+        row.extend(standing(entry).map(|text| cell(text, Tone::Plain)));
+        row.push(verdict(entry.met));
+        row
+    });
+    Grid { rows: std::iter::once(aims).chain(rows).collect(), header, note: legend(comparison.tolerance) }
+}
+
+/// How far each method is from what is required, and the objective that it has.
+pub(crate) fn margins(comparison: &Comparison, specification: &Specification) -> Figure {
+    let methods = &comparison.methods;
+    let categories: Vec<String> = methods.iter().map(|entry| entry.method.to_owned()).collect();
+    let colours = colours(specification);
+    let bars = specification.requirements().iter().enumerate().map(|(i, r)| Bar {
+        name: r.name().to_owned(),
+        colour: colours[i],
+        values: methods.iter().map(|entry| entry.margins[i][0]).collect(),
+        ranges: methods.iter().map(|entry| (entry.margins[i][1], entry.margins[i][2])).collect(),
+    });
+    let axis = |label: &str| Axis { label: label.to_owned(), ..Axis::default() };
+    let mut panels = vec![Panel {
+        title: "how far above what is required".to_owned(),
+        plot: Plot::Bars(Bars {
+            categories: categories.clone(),
+            y: axis("average − bound, share of range"),
+            bars: bars.collect(),
+            bounds: vec![Some(0.0); methods.len()],
+        }),
+    }];
+    if let Some(objective) = specification.objective() {
+        let average = |entry: &Entry| entry.averages.get(&objective.reward).copied().unwrap_or(f64::NAN);
+        panels.push(Panel {
+            title: format!("the objective, {}", objective.reward),
+            plot: Plot::Bars(Bars {
+                categories,
+                y: axis(&objective.reward),
+                bars: vec![Bar {
+                    name: objective.reward.clone(),
+                    colour: Colour::Grey,
+                    values: methods.iter().map(average).collect(),
+                    ranges: Vec::new(),
+                }],
+                bounds: vec![comparison.optimum; methods.len()],
+            }),
+        });
+    }
+    Figure {
+        name: "comparison".to_owned(),
+        title: "The methods beside each other".to_owned(),
+        caption: "Bars are means over runs and reach below 0 where a requirement is missed; whiskers go from the worst \
+                  run to the best."
+            .to_owned(),
+        columns: 1,
+        panels,
+    }
+}
+
+/// The page on a comparison.
+pub(crate) fn page(comparison: &Comparison, specification: &Specification, input: &str) -> Report {
+    let met: Vec<&str> = comparison.methods.iter().filter(|m| m.met).map(|m| m.method).collect();
+    let lead = if met.is_empty() {
+        "No method meets every requirement in every run.".to_owned()
+    } else {
+        format!("Every requirement is met in every run by: {}.", met.join("; "))
+    };
+    let mut blocks = vec![
+        Block::Table(grid(comparison, specification)),
+        Block::Figure(margins(comparison, specification)),
+    ];
+    blocks.push(Block::Heading("The methods".to_owned()));
+    let about = |entry: &Entry| Block::Text(format!("{}: {}.", entry.method, entry.note));
+    blocks.extend(comparison.methods.iter().map(about));
+    let mut facts = vec![
+        ("input".to_owned(), input.to_owned()),
+        ("runs".to_owned(), budget(comparison)),
+        ("step size".to_owned(), figure(comparison.step_size, 4)),
+    ];
+    facts.extend(comparison.learner.map(|learner| ("learner".to_owned(), learner.to_owned())));
+    facts.extend(machine(comparison.seed));
+    let title = format!("{input}: methods compared");
+    Report { title, lead, good: None, blocks, facts, command: command() }
 }

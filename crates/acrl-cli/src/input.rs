@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use acrl::{BatchTask, DualDynamics, EpochLength, FiniteCmdp, Specification};
+use acrl::{BatchTask, Course, DualDynamics, EpochLength, FiniteCmdp, Specification};
 use acrl_envs::{Continuous, Problem, RunSettings, TrainSettings, bundled};
 use acrl_exact::{FiniteTask, drn};
 use acrl_files::Container;
@@ -204,6 +204,11 @@ impl Loaded {
         let requirements = self.specification.requirements().to_vec();
         let dynamics = DualDynamics::new(requirements, self.run.step_size, epoch)?;
         Ok(dynamics.with_scales(task.objective_scale(), task.scales())?)
+    }
+
+    /// The course of runs that has yet to be filled.
+    pub(crate) fn course(&self, task: &FiniteTask<'_>) -> Course {
+        Course::new(&self.specification, task.scales(), self.run.tolerance, self.run.steps)
     }
 
     /// How large each requirement's certified shortfall may be, in the user's units.

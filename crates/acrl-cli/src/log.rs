@@ -22,6 +22,17 @@ impl Log {
         Ok(Self { file: BufWriter::new(file), path: path.to_owned(), failed: None })
     }
 
+    /// Writes an event; what goes wrong is told by `finish`. Those who look on see a snapshot at once.
+    pub(crate) fn write(&mut self, event: &Event<'_>) {
+        let written = serde_json::to_writer(&mut self.file, event)
+            .map_err(Into::into)
+            .and_then(|()| self.file.write_all(b"\n"))
+            .and_then(|()| if matches!(event, Event::Snapshot(_)) { self.file.flush() } else { Ok(()) });
+        if let Err(error) = written {
+            self.failed.get_or_insert(error);
+        }
+    }
+
     pub(crate) fn finish(&mut self) -> anyhow::Result<()> {
         let result = self.failed.take().map_or(Ok(()), Err).and_then(|()| self.file.flush());
         result.with_context(|| format!("cannot write {}", self.path.display()))
@@ -33,15 +44,7 @@ impl Observer for Log {
         if interrupt::requested() {
             return ControlFlow::Break(());
         }
-        let written = serde_json::to_writer(&mut self.file, event)
-            .map_err(Into::into)
-            .and_then(|()| self.file.write_all(b"\n"));
-        match written {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(error) => {
-                self.failed = Some(error);
-                ControlFlow::Break(())
-            }
-        }
+        self.write(event);
+        if self.failed.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 }

@@ -5,6 +5,8 @@
 mod args;
 mod commands;
 mod comparison;
+mod figures;
+mod folder;
 mod follow;
 mod input;
 mod interrupt;
@@ -13,6 +15,8 @@ mod live_report;
 mod log;
 mod occupation;
 mod output;
+mod page;
+mod plane;
 mod report;
 mod server;
 
@@ -52,6 +56,7 @@ fn main() -> ExitCode {
     }
     let mut output = Output::new(&cli.global);
     let result = match &cli.command {
+        Command::Demo(args) => commands::demo::demo(args, &cli.global, &mut output),
         Command::Solve(args) => commands::solve::solve(args, &mut output),
         Command::Run(args) => commands::run::run(args, &cli.global, &mut output),
         Command::Train(args) => commands::train::train(args, &cli.global, &mut output),

@@ -12,10 +12,10 @@ pub(crate) struct Occupation {
     counts: Vec<u64>,
 }
 
-/// Cells along a side.
-const CELLS: usize = 50;
-
 impl Occupation {
+    /// Cells along a side.
+    pub(crate) const CELLS: usize = 50;
+
     /// Needs an environment whose first two observations are coordinates with a finite range.
     pub(crate) fn new(task: &BatchTask<'_>) -> anyhow::Result<Self> {
         let (environment, space) = (task.environment(), task.environment().observation_space());
@@ -25,17 +25,17 @@ impl Occupation {
                 && space[..2].iter().all(|r| r.is_bounded()),
             "--occupation needs a state with two coordinates of finite range"
         );
-        Ok(Self { ranges: [space[0], space[1]], counts: vec![0; CELLS * CELLS] })
+        Ok(Self { ranges: [space[0], space[1]], counts: vec![0; Self::CELLS * Self::CELLS] })
     }
 
     /// Counts the states of all lanes.
     pub(crate) fn visit(&mut self, state: &Rows) {
         let cell = |axis: usize, value: f64| {
             let share = (value - self.ranges[axis].low) / self.ranges[axis].width();
-            ((share * CELLS as f64) as usize).min(CELLS - 1)
+            ((share * Self::CELLS as f64) as usize).min(Self::CELLS - 1)
         };
         for (x, y) in state.row(0).iter().zip(state.row(1)) {
-            self.counts[cell(1, *y) * CELLS + cell(0, *x)] += 1;
+            self.counts[cell(1, *y) * Self::CELLS + cell(0, *x)] += 1;
         }
     }
 
@@ -44,17 +44,22 @@ impl Occupation {
         self.counts.iter_mut().zip(&other.counts).for_each(|(a, b)| *a += b);
     }
 
+    /// The share of the time in each cell, row by row from the least y.
+    pub(crate) fn shares(&self) -> Vec<f64> {
+        let total = self.counts.iter().sum::<u64>().max(1) as f64;
+        self.counts.iter().map(|count| *count as f64 / total).collect()
+    }
+
     /// A line for each cell: its middle, and its share of the time.
     pub(crate) fn to_csv(&self) -> String {
-        let total = self.counts.iter().sum::<u64>().max(1) as f64;
         let middle = |axis: usize, index: usize| {
-            self.ranges[axis].low + self.ranges[axis].width() * (index as f64 + 0.5) / CELLS as f64
+            self.ranges[axis].low + self.ranges[axis].width() * (index as f64 + 0.5) / Self::CELLS as f64
         };
         let mut text = "x,y,share\n".to_owned();
-        for (index, count) in self.counts.iter().enumerate() {
-            let (x, y) = (middle(0, index % CELLS), middle(1, index / CELLS));
+        for (index, share) in self.shares().iter().enumerate() {
+            let (x, y) = (middle(0, index % Self::CELLS), middle(1, index / Self::CELLS));
             // Writing to a string does not fail.
-            let _ = writeln!(text, "{x},{y},{}", *count as f64 / total);
+            let _ = writeln!(text, "{x},{y},{share}");
         }
         text
     }
@@ -67,7 +72,7 @@ mod tests {
     #[test]
     fn shares_add_up_to_one_and_edges_count() {
         let ranges = [Interval::new(0.0, 10.0), Interval::new(-1.0, 1.0)];
-        let mut occupation = Occupation { ranges, counts: vec![0; CELLS * CELLS] };
+        let mut occupation = Occupation { ranges, counts: vec![0; Occupation::CELLS * Occupation::CELLS] };
         let mut state = Rows::zeros(2, 2);
         state.set_lane(0, &[0.0, -1.0]);
         state.set_lane(1, &[10.0, 1.0]);
@@ -75,7 +80,7 @@ mod tests {
         let csv = occupation.to_csv();
         let shares: Vec<f64> =
             csv.lines().skip(1).map(|line| line.rsplit(',').next().unwrap().parse().unwrap()).collect();
-        assert_eq!((shares[0], shares[CELLS * CELLS - 1]), (0.5, 0.5));
+        assert_eq!((shares[0], shares[Occupation::CELLS * Occupation::CELLS - 1]), (0.5, 0.5));
         assert_eq!(shares.iter().sum::<f64>(), 1.0);
     }
 }

@@ -4,12 +4,14 @@ use std::ops::ControlFlow;
 
 use serde::Serialize;
 
-use crate::{Certificate, Epoch, Named};
+use crate::{Certificate, Epoch, Named, Requirement, Snapshot};
 
 /// Something that happened. As JSON it is `{"type": ..., "data": {...}}`, one object a line.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(tag = "type", content = "data", rename_all = "snake_case")]
 pub enum Event<'a> {
+    /// What is required, for those who draw it.
+    Requirements(&'a [Requirement]),
     /// An execution begins.
     Started {
         /// The requirements' names, in the order of all vectors that follow.
@@ -19,6 +21,8 @@ pub enum Event<'a> {
     },
     /// An epoch has ended and the multipliers have moved.
     Epoch(Epoch<'a>),
+    /// How several executions stand that go on together.
+    Snapshot(&'a Snapshot),
     /// An execution has ended, because it is complete or because an observer stopped it.
     Finished {
         /// The steps taken.

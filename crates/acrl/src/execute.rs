@@ -83,6 +83,19 @@ pub fn execute<E: Environment, P: Policy<E::State, E::Action>>(
     rng: &mut Rng,
     observer: &mut dyn Observer,
 ) -> Result<Execution<E::State>, Error> {
+    execute_watched(task, policy, dynamics, steps, rng, observer, |_, _| {})
+}
+
+/// [`execute`], with a look at the dynamics after every step; the number is that of the steps taken.
+pub fn execute_watched<E: Environment, P: Policy<E::State, E::Action>>(
+    task: &mut Task<E>,
+    policy: &mut P,
+    dynamics: &mut DualDynamics,
+    steps: u64,
+    rng: &mut Rng,
+    observer: &mut dyn Observer,
+    mut each_step: impl FnMut(u64, &DualDynamics),
+) -> Result<Execution<E::State>, Error> {
     let mut state = task.reset(rng)?;
     let mut rewards = Rewards::zeros(dynamics.len());
     let mut watch = Watch::new(dynamics, steps);
@@ -104,6 +117,7 @@ pub fn execute<E: Environment, P: Policy<E::State, E::Action>>(
         if taken == watch.tenth {
             watch.begin(dynamics.multipliers());
         }
+        each_step(taken, dynamics);
     }
     let certificate = dynamics.certificate();
     // A run that is over cannot be stopped any more.

@@ -24,7 +24,7 @@
 //! Further: [`FiniteCmdp`] is a finite model, [`Certificate`] bounds how far a requirement can be
 //! behind, [`Diagnosis`] says why it is behind, [`guarantees`] holds the constants of the theorems,
 //! [`mixture`] the small linear programs over value vectors that they need, and [`RunReport`] is
-//! what many runs amount to.
+//! what many runs amount to, [`Course`] how they came to it.
 //!
 //! ```
 //! use acrl::{DualDynamics, EpochLength, Requirement, Rewards};
@@ -41,6 +41,7 @@
 
 mod batch;
 mod certificate;
+mod course;
 mod diagnosis;
 mod dual;
 mod environment;
@@ -65,13 +66,14 @@ mod simplex;
 
 pub use batch::{ActionPart, BatchEnvironment, BatchTask, Interval, Rows};
 pub use certificate::{Certificate, Certified};
+pub use course::{Arrival, Course, Snapshot, Spread};
 pub use diagnosis::{Diagnosis, Evidence, ExactEvidence, Symptoms, Verdict};
 pub use dual::DualDynamics;
 pub use environment::{Environment, Task};
 pub use epoch::{AutoEpoch, Epoch, EpochLength};
 pub use error::Error;
 pub use event::{Event, Observer, Silent};
-pub use execute::{AugmentedState, Execution, MultiplierStatistics, execute, execute_runs};
+pub use execute::{AugmentedState, Execution, MultiplierStatistics, execute, execute_runs, execute_watched};
 pub use execute_batch::{BatchExecution, BatchPolicy, Steering};
 pub use finite::{Choice, FiniteCmdp, FiniteCmdpBuilder, ModelError, ModelFault};
 pub use learner::Learner;

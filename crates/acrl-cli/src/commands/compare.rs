@@ -1,6 +1,8 @@
 //! `acrl compare`: A-CRL beside the methods it improves on. Same problem, same steps, same seeds.
 
-use acrl::{DualDynamics, Learner as _, Policy, Rng, Silent, Task, Values, execute, execute_runs};
+use acrl::{
+    Arrival, DualDynamics, Learner as _, Policy, Rng, Silent, Task, Values, execute_runs, execute_watched,
+};
 use acrl_envs::MethodSetting;
 use acrl_exact::{Answer, FiniteTask, SolveOptions, solve};
 use acrl_learn::dual_descent::dual_descent;
@@ -14,10 +16,10 @@ use std::ops::ControlFlow;
 
 use super::compare_continuous;
 use super::run::{report, run_exact};
-use super::solve::SpecificationJson;
+use super::solve::{SpecificationJson, objective_sign};
 use crate::Verdict;
 use crate::args::{CompareArgs, Global};
-use crate::comparison::{Comparison, Entry, print};
+use crate::comparison::{Comparison, Entry, Ran, page, print};
 use crate::input::{Input, Loaded};
 use crate::output::Output;
 
@@ -41,6 +43,9 @@ pub(crate) fn compare(args: &CompareArgs, global: &Global, output: &mut Output) 
     if args.methods.contains(&MethodSetting::PidLagrangian) {
         bail!("there is no pid_lagrangian for finite problems");
     }
+    if args.trainings.is_some() {
+        bail!("--trainings is for continuous problems: on finite ones each of the --runs trains by itself");
+    }
     loaded.run.steps = loaded.run.steps.max(STEPS);
     loaded.run.runs = loaded.run.runs.max(RUNS);
     loaded.apply(&args.execution, global);
@@ -50,6 +55,9 @@ pub(crate) fn compare(args: &CompareArgs, global: &Global, output: &mut Output) 
     let bar = output.bar(8, "comparing");
     let (comparison, good) = contest.hold(&bar)?;
     bar.finish_and_clear();
+    if let Some(folder) = &args.folder {
+        page(&comparison, task.specification(), &args.source.input).write(folder)?;
+    }
     if output.is_json() {
         output.object(&comparison)?;
     } else {
@@ -79,9 +87,9 @@ impl Contest<'_> {
         let (loaded, task) = (self.loaded, self.task);
         let mut methods = Vec::new();
         let hidden = ProgressBar::hidden();
-        let exact = run_exact(loaded, task, &hidden)?;
+        let (exact, course) = run_exact(loaded, task, None, &hidden)?;
         let good = report(loaded, task, &exact)?.met();
-        let averages: Vec<Values> = exact.iter().map(|run| run.averages.clone()).collect();
+        let averages = ran(exact.iter().map(|run| &run.averages), course.arrivals());
         let epoch = exact.iter().map(|run| run.epoch).max().unwrap_or(1);
         methods.push(self.entry(
             "a-crl (exact)",
@@ -110,11 +118,14 @@ impl Contest<'_> {
             methods.extend(self.primal_averaging(epoch)?);
         }
         bar.inc(1);
-        methods.extend(self.optimum()?);
+        let (entry, optimum) = self.optimum()?.unzip();
+        methods.extend(entry);
         bar.inc(1);
         let comparison = Comparison {
             steps: loaded.run.steps,
             runs: loaded.run.runs,
+            trainings: 1,
+            optimum: optimum.filter(|_| task.has_objective()),
             budget: self.budget,
             tolerance: loaded.run.tolerance,
             step_size: loaded.run.step_size,
@@ -178,11 +189,11 @@ impl Contest<'_> {
         let length = PrimalDualSettings::default().length;
         let settings =
             PrimalDualSettings { rollouts: (self.budget / length).max(1), ..PrimalDualSettings::default() };
-        let both = execute_runs(self.loaded.run.runs, |run| -> anyhow::Result<(Values, Values)> {
+        let both = execute_runs(self.loaded.run.runs, |run| -> anyhow::Result<(Ran, Ran)> {
             let mut rng = Rng::stream(self.loaded.run.seed, run as u64);
             let mut trained = primal_dual(self.task, &settings, &mut rng, &mut Silent)?;
             let kept = self.execute(&mut trained.last, self.loaded.dynamics(self.task)?, &mut rng)?;
-            Ok((trained.online, kept))
+            Ok((unwatched(trained.online), kept))
         })?;
         let (online, stopped) = both.into_iter().unzip();
         let note = |what| format!("{what} {} rollouts of {length} steps", settings.rollouts);
@@ -215,15 +226,17 @@ impl Contest<'_> {
         ])
     }
 
-    fn optimum(&self) -> anyhow::Result<Option<Entry>> {
+    /// The optimum, and its objective in the user's sign.
+    fn optimum(&self) -> anyhow::Result<Option<(Entry, f64)>> {
         let answer = solve(self.task, &SolveOptions::default(), &mut |_| ControlFlow::Continue(()))?;
         let Answer::Optimal(optimum) = answer else { return Ok(None) };
+        let objective = objective_sign(self.task) * optimum.objective + 0.0;
         let note = "by acrl solve".to_owned();
-        self.entry("exact optimum", vec![optimum.values], note).map(Some)
+        Ok(Some((self.entry("exact optimum", vec![unwatched(optimum.values)], note)?, objective)))
     }
 
     /// The averages of a policy that takes no notice of λ, run by run.
-    fn frozen<P: Policy<usize, usize> + Clone + Sync>(&self, policy: &P) -> anyhow::Result<Vec<Values>> {
+    fn frozen<P: Policy<usize, usize> + Clone + Sync>(&self, policy: &P) -> anyhow::Result<Vec<Ran>> {
         execute_runs(self.loaded.run.runs, |run| {
             let mut rng = Rng::stream(self.loaded.run.seed, run as u64);
             self.execute(&mut policy.clone(), self.loaded.dynamics(self.task)?, &mut rng)
@@ -235,17 +248,35 @@ impl Contest<'_> {
         policy: &mut P,
         mut dynamics: DualDynamics,
         rng: &mut Rng,
-    ) -> anyhow::Result<Values> {
-        let steps = self.loaded.run.steps;
-        Ok(execute(&mut self.environment()?, policy, &mut dynamics, steps, rng, &mut Silent)?.averages)
+    ) -> anyhow::Result<Ran> {
+        let (steps, mut course) = (self.loaded.run.steps, self.loaded.course(self.task));
+        let look = |taken: u64, dynamics: &DualDynamics| {
+            if course.is_due(taken) {
+                course.take(taken, [dynamics]);
+            }
+        };
+        let mut environment = self.environment()?;
+        let run = execute_watched(&mut environment, policy, &mut dynamics, steps, rng, &mut Silent, look)?;
+        Ok(Ran { values: run.averages.as_slice().to_vec(), arrival: course.arrivals().first().copied() })
     }
 
     fn environment(&self) -> anyhow::Result<Task<&acrl::FiniteCmdp>> {
         Ok(Task::new(&self.loaded.model, self.loaded.specification.clone())?)
     }
 
-    fn entry(&self, method: &'static str, runs: Vec<Values>, note: String) -> anyhow::Result<Entry> {
+    fn entry(&self, method: &'static str, runs: Vec<Ran>, note: String) -> anyhow::Result<Entry> {
         let task = self.task;
         Entry::new(method, task.specification(), task.scales(), self.loaded.run.tolerance, &runs, note)
     }
+}
+
+/// Runs that were watched.
+pub(super) fn ran<'a>(values: impl Iterator<Item = &'a Values>, arrivals: &[Arrival]) -> Vec<Ran> {
+    let arrivals = arrivals.iter().copied().map(Some).chain(std::iter::repeat(None));
+    values.zip(arrivals).map(|(v, arrival)| Ran { values: v.as_slice().to_vec(), arrival }).collect()
+}
+
+/// A run of which only the averages are known.
+pub(super) fn unwatched(values: Values) -> Ran {
+    Ran { values: values.as_slice().to_vec(), arrival: None }
 }

@@ -1,19 +1,25 @@
-//! `acrl compare` on a continuous problem: every method trains on the same steps with the same seed, and runs the same runs.
+//! `acrl compare` on a continuous problem: every method trains on the same steps with the same seeds, and runs the same runs.
 
-use acrl::{BatchTask, Values};
-use acrl_envs::MethodSetting;
+use acrl::{BatchTask, RunReport, Values};
+use acrl_envs::{MethodSetting, RunSettings};
 use acrl_learn::{PolicyFile, Training};
 use anyhow::ensure;
 use indicatif::ProgressBar;
+use rayon::prelude::*;
 
-use super::run_policy::{Plan, advise, advised_steering};
+use super::compare::{ran, unwatched};
+use super::run_policy::{Executed, Plan, advise, advised_steering, estimate};
 use super::solve::SpecificationJson;
 use super::train::{Asked, begin, online, policy_file};
 use crate::args::{CompareArgs, Global};
-use crate::comparison::{Comparison, Entry, print};
+use crate::comparison::{Comparison, Entry, Ran, page, print};
 use crate::input::{ContinuousProblem, apply};
+use crate::occupation::Occupation;
 use crate::output::Output;
 use crate::{Verdict, interrupt};
+
+/// Trainings of each method, where the command line does not say.
+const TRAININGS: usize = 3;
 
 /// Compares and prints.
 pub(super) fn compare(
@@ -27,89 +33,160 @@ pub(super) fn compare(
     apply(&mut problem.run, &args.execution, global);
     let task = BatchTask::new(problem.environment.batch(), problem.specification.clone())?;
     let methods = if args.methods.is_empty() { MethodSetting::ALL } else { &args.methods[..] };
-    let steps = args.budget.or(problem.train.steps_given.then_some(problem.train.steps));
-    let seed = global.seed.unwrap_or(problem.train.seed);
-    let asked = |method: &MethodSetting| Asked { method: *method, learner: problem.train.learner, steps };
-    let mut trainings = Vec::new();
-    for method in methods {
-        trainings.push(begin(&problem, &task, &asked(method), seed)?);
-    }
-    interrupt::listen();
-    let bar = output.bar(trainings.iter().map(Training::iterations).sum(), "training");
-    let (mut entries, mut good, mut budget, mut step_size) = (Vec::new(), true, 0, problem.run.step_size);
-    let learner = trainings.first().map(Training::learner);
-    for mut training in trainings {
-        train(&mut training, &task, &bar)?;
-        let file = policy_file(&training, &problem, &task, seed, true)?;
-        let mut run = problem.run.clone();
-        advise(&mut run, file.advice, task.has_objective());
-        step_size = run.step_size;
-        let (start, steering) = (file.multipliers(&task)?, advised_steering(&run, file.advice));
-        let plan = Plan { task: &task, file: &file, run: &run, start, steering };
-        let (executions, _, _) = plan.execute(None, &ProgressBar::hidden())?;
-        if interrupt::requested() {
-            break;
-        }
-        if training.method() == Training::A_CRL {
-            good = plan.report(&executions)?.met();
-        }
-        budget = budget.max(training.steps());
-        let values = executions.into_iter().map(|run| run.averages).collect();
-        entries.extend(lines(&training, &file, &task, run.tolerance, values)?);
-    }
-    bar.finish_and_clear();
-    ensure!(!entries.is_empty(), "stopped by Ctrl-C before the first method was done");
-    if interrupt::requested() {
-        output.warn("stopped by Ctrl-C: this is about the methods that were done");
-    }
-    let comparison = Comparison {
-        steps: problem.run.steps,
-        runs: problem.run.runs,
-        budget,
-        tolerance: problem.run.tolerance,
-        step_size,
-        seed,
-        learner,
-        specification: SpecificationJson::new(task.specification()),
-        methods: entries,
+    let first = global.seed.unwrap_or(problem.train.seed);
+    let trainings = args.trainings.map_or(TRAININGS, |n| n as usize);
+    let contest = Contest {
+        problem: &problem,
+        task: &task,
+        steps: args.budget.or(problem.train.steps_given.then_some(problem.train.steps)),
+        seeds: (0..trainings as u64).map(|k| first.wrapping_add(k)).collect(),
     };
+    interrupt::listen();
+    let bar = output.bar(0, "training");
+    let contestants = contest.hold(methods, None, &bar)?;
+    bar.finish_and_clear();
+    ensure!(!contestants.is_empty(), "stopped by Ctrl-C before the first method was done");
+    if interrupt::requested() {
+        output.warn("stopped by Ctrl-C: this is about the trainings that were done");
+    }
+    let comparison = contest.sum_up(&contestants)?;
+    if let Some(folder) = &args.folder {
+        page(&comparison, task.specification(), &args.source.input).write(folder)?;
+    }
     if output.is_json() {
         output.object(&comparison)?;
     } else {
         print(&comparison, task.specification(), output);
     }
-    Ok(if good && !interrupt::requested() { Verdict::Good } else { Verdict::Bad })
+    // The exit status is A-CRL's alone: the others are there to be compared with.
+    let ours = contestants.iter().filter(|c| c.training.method() == Training::A_CRL);
+    let good = ours.into_iter().all(|c| c.report.met()) && !interrupt::requested();
+    Ok(if good { Verdict::Good } else { Verdict::Bad })
 }
 
-/// Trains to the end, or until Ctrl-C.
-fn train(training: &mut Training, task: &BatchTask<'_>, bar: &ProgressBar) -> anyhow::Result<()> {
-    bar.set_message(format!("training {}", training.method()));
-    while training.iteration() < training.iterations() && !interrupt::requested() {
-        training.iterate(task)?;
-        bar.inc(1);
+/// Methods that train and run under the same conditions.
+pub(super) struct Contest<'a> {
+    pub(super) problem: &'a ContinuousProblem,
+    pub(super) task: &'a BatchTask<'a>,
+    /// Environment steps to train on; the learner's own number if absent.
+    pub(super) steps: Option<u64>,
+    pub(super) seeds: Vec<u64>,
+}
+
+/// A method after its training and its runs.
+pub(super) struct Contestant {
+    pub(super) training: Training,
+    pub(super) file: PolicyFile,
+    pub(super) run: RunSettings,
+    pub(super) executed: Executed,
+    pub(super) report: RunReport,
+}
+
+impl Contest<'_> {
+    /// Every method with every seed, on all cores; those that were done when Ctrl-C came.
+    pub(super) fn hold(
+        &self,
+        methods: &[MethodSetting],
+        occupation: Option<&Occupation>,
+        bar: &ProgressBar,
+    ) -> anyhow::Result<Vec<Contestant>> {
+        let jobs: Vec<(MethodSetting, u64)> =
+            methods.iter().flat_map(|method| self.seeds.iter().map(|seed| (*method, *seed))).collect();
+        let begun = jobs.iter().map(|(method, seed)| {
+            let asked = Asked { method: *method, learner: self.problem.train.learner, steps: self.steps };
+            Ok((begin(self.problem, self.task, &asked, *seed)?, *seed))
+        });
+        let begun = begun.collect::<anyhow::Result<Vec<_>>>()?;
+        bar.set_length(begun.iter().map(|(training, _)| training.iterations()).sum());
+        let done: Vec<Option<Contestant>> = begun
+            .into_par_iter()
+            .map(|(training, seed)| self.train(training, seed, occupation, bar))
+            .collect::<anyhow::Result<_>>()?;
+        Ok(done.into_iter().flatten().collect())
     }
-    Ok(())
+
+    /// Trains one to the end and runs it; `None` if Ctrl-C came before.
+    fn train(
+        &self,
+        mut training: Training,
+        seed: u64,
+        occupation: Option<&Occupation>,
+        bar: &ProgressBar,
+    ) -> anyhow::Result<Option<Contestant>> {
+        while training.iteration() < training.iterations() && !interrupt::requested() {
+            training.iterate(self.task)?;
+            bar.inc(1);
+        }
+        if interrupt::requested() {
+            return Ok(None);
+        }
+        let file = policy_file(&training, self.problem, self.task, seed, true)?;
+        let mut run = self.problem.run.clone();
+        advise(&mut run, file.advice, self.task.has_objective());
+        let (start, steering) = (file.multipliers(self.task)?, advised_steering(&run, file.advice));
+        let plan = Plan { task: self.task, file: &file, run: &run, start, steering };
+        let executed = plan.execute(occupation.cloned(), None, &ProgressBar::hidden())?;
+        if interrupt::requested() {
+            return Ok(None);
+        }
+        let report = plan.report(&executed.runs)?;
+        Ok(Some(Contestant { training, file, run, executed, report }))
+    }
+
+    /// The table of those that were done.
+    pub(super) fn sum_up(&self, contestants: &[Contestant]) -> anyhow::Result<Comparison> {
+        let run = &self.problem.run;
+        let mut methods: Vec<Entry> = Vec::new();
+        let mut rest = contestants;
+        while let Some(first) = rest.first() {
+            let method = first.training.method();
+            let (same, others) =
+                rest.split_at(rest.iter().take_while(|c| c.training.method() == method).count());
+            methods.extend(lines(same, self.task, run.tolerance)?);
+            rest = others;
+        }
+        let ours = contestants.iter().find(|c| c.training.method() == Training::A_CRL);
+        Ok(Comparison {
+            steps: run.steps,
+            runs: run.runs,
+            trainings: self.seeds.len(),
+            budget: contestants.iter().map(|c| c.training.steps()).max().unwrap_or(0),
+            tolerance: run.tolerance,
+            step_size: ours.map_or(run.step_size, |c| c.run.step_size),
+            seed: self.seeds.first().copied().unwrap_or(0),
+            learner: contestants.first().map(|c| c.training.learner()),
+            specification: SpecificationJson::new(self.task.specification()),
+            optimum: ours.and_then(|c| estimate(self.task, &c.file)),
+            methods,
+        })
+    }
 }
 
-/// A method's lines in the table: what is left of it, and what it had while it trained if that is what it guarantees.
-fn lines(
-    training: &Training,
-    file: &PolicyFile,
-    task: &BatchTask<'_>,
-    tolerance: f64,
-    runs: Vec<Values>,
-) -> anyhow::Result<Vec<Entry>> {
-    let entry = |method, runs: &[Values], note: String| {
+/// The lines of one method, over its trainings: what is left of it, and what it had while it trained if that is what it
+/// guarantees.
+fn lines(same: &[Contestant], task: &BatchTask<'_>, tolerance: f64) -> anyhow::Result<Vec<Entry>> {
+    let Some(first) = same.first() else { return Ok(Vec::new()) };
+    let entry = |method, runs: &[Ran], note: String| {
         Entry::new(method, task.specification(), &task.scales()[1..], tolerance, runs, note)
     };
-    let numbers = file.policy.numbers();
-    let stopped = |method, note: String| entry(method, &runs, note).map(|entry| entry.made_of(numbers));
+    let numbers = first.file.policy.numbers();
+    let stopped = |method, note: String| {
+        let runs: Vec<Ran> = same
+            .iter()
+            .flat_map(|c| ran(c.executed.runs.iter().map(|run| &run.averages), c.executed.course.arrivals()))
+            .collect();
+        entry(method, &runs, note).map(|entry| entry.made_of(numbers))
+    };
     let while_training = |method| -> anyhow::Result<Entry> {
-        let averages = Values::new(online(training, task).unwrap_or_default())?;
-        entry(method, &[averages], "averages of the training itself, from its first step on".to_owned())
+        let averages = same.iter().map(|c| {
+            let averages = online(&c.training, task).unwrap_or_default();
+            Ok(unwatched(Values::new(averages)?))
+        });
+        let averages = averages.collect::<anyhow::Result<Vec<Ran>>>()?;
+        entry(method, &averages, "averages of the training itself, from its first step on".to_owned())
     };
     let last = "its last policy, kept".to_owned();
-    Ok(match training.method() {
+    Ok(match first.training.method() {
         "fixed_weights" => vec![stopped("fixed weights", "all rewards count the same".to_owned())?],
         "dual_descent" => vec![stopped("dual descent, stopped", last)?],
         "primal_dual" => vec![while_training("primal-dual, online")?, stopped("primal-dual, stopped", last)?],
@@ -120,6 +197,6 @@ fn lines(
             let note = format!("policies of the training that take turns: {numbers} numbers to store");
             vec![stopped("primal averaging", note)?]
         }
-        _ => vec![stopped("a-crl", format!("one policy for all multipliers, {}", training.learner()))?],
+        _ => vec![stopped("a-crl", format!("one policy for all multipliers, {}", first.training.learner()))?],
     })
 }

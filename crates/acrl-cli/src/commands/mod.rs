@@ -4,6 +4,7 @@ pub(crate) mod check;
 pub(crate) mod compare;
 mod compare_continuous;
 pub(crate) mod completions;
+pub(crate) mod demo;
 pub(crate) mod init;
 pub(crate) mod problems;
 pub(crate) mod run;

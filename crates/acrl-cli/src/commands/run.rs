@@ -1,10 +1,11 @@
 //! `acrl run`: Algorithm 2 with the exact π(s, λ), many times, and a report on every requirement.
 
 use std::ops::ControlFlow;
+use std::sync::Mutex;
 
 use acrl::{
-    EpochLength, Event, Execution, Observer, Rng, RunReport, Symptoms, Task, Verdict as Matter, execute,
-    execute_runs,
+    Course, DualDynamics, EpochLength, Event, Execution, Observer, Rng, RunReport, Symptoms, Task,
+    Verdict as Matter, execute_runs, execute_watched,
 };
 use acrl_exact::{Answer, ExactPolicy, FiniteTask, SolveOptions, almost_sure, solve, witness};
 use anyhow::{Context as _, bail, ensure};
@@ -13,9 +14,11 @@ use serde::Serialize;
 
 use super::solve::{SpecificationJson, objective_sign};
 use crate::args::{Global, RunArgs};
+use crate::folder::Folder;
 use crate::input::{Input, Loaded};
 use crate::log::Log;
 use crate::output::{Output, count};
+use crate::page::{Told, run_page};
 use crate::report::{Beside, print};
 use crate::{Verdict, interrupt};
 
@@ -49,12 +52,17 @@ fn run_finite(
     let task = loaded.task()?;
     let mut log = args.log.as_deref().map(Log::create).transpose()?;
     interrupt::listen();
+    let mut folder = args.folder.as_deref().map(|path| Folder::create(path, args.replace)).transpose()?;
+    if let Some(folder) = &mut folder {
+        folder.begin(task.specification(), loaded.run.steps);
+    }
     let bar = output.bar(loaded.run.steps.saturating_mul(loaded.run.runs as u64), "running");
-    let executions = run_exact(&loaded, &task, &bar)?;
+    let live = folder.as_mut().map(|folder| &mut folder.log);
+    let (executions, course) = run_exact(&loaded, &task, live, &bar)?;
     bar.finish_and_clear();
     if let Some(log) = &mut log {
         // The first run once more, now with every event written down: it is the same to the bit.
-        execute_exact(&loaded, &task, 0, log)?;
+        execute_exact(&loaded, &task, 0, log, |_, _| {})?;
         log.finish()?;
     }
     if interrupt::requested() {
@@ -62,6 +70,12 @@ fn run_finite(
     }
     let report = report(&loaded, &task, &executions)?;
     let optimum = optimum(&task);
+    if let Some(folder) = folder {
+        let (specification, tolerance) = (task.specification(), loaded.run.tolerance);
+        let told = Told { specification, report: &report, course: &course, tolerance };
+        let page = run_page(&args.source.input, &told, &loaded.run, None, Vec::new());
+        folder.finish(&executions[0].certificate, &page)?;
+    }
     if output.is_json() {
         output.object(&RunJson {
             met: report.met(),
@@ -117,20 +131,38 @@ fn optimum(task: &FiniteTask<'_>) -> Option<f64> {
     }
 }
 
-/// All runs of the exact policy, on all cores.
+/// All runs of the exact policy, on all cores, and their course; snapshots of the first are written to `live`.
 pub(crate) fn run_exact(
     loaded: &Loaded,
     task: &FiniteTask<'_>,
+    live: Option<&mut Log>,
     bar: &ProgressBar,
-) -> anyhow::Result<Vec<Execution<usize>>> {
-    let mut runs = execute_runs(loaded.run.runs, |run| {
-        execute_exact(loaded, task, run as u64, &mut Progress::new(bar))
+) -> anyhow::Result<(Vec<Execution<usize>>, Course)> {
+    let live = live.map(Mutex::new);
+    let done = execute_runs(loaded.run.runs, |run| -> anyhow::Result<_> {
+        let live = live.as_ref().filter(|_| run == 0);
+        let mut course = loaded.course(task);
+        let look = |taken: u64, dynamics: &DualDynamics| {
+            if course.is_due(taken) {
+                let snapshot = course.take(taken, [dynamics]);
+                if let Some(mut log) = live.and_then(|live| live.lock().ok()) {
+                    log.write(&Event::Snapshot(snapshot));
+                }
+            }
+        };
+        let execution = execute_exact(loaded, task, run as u64, &mut Progress::new(bar), look)?;
+        Ok((execution, course))
     })?;
-    if interrupt::requested() {
-        runs.retain(|run| run.steps > 0);
-        anyhow::ensure!(!runs.is_empty(), "stopped by Ctrl-C before the first step");
+    let (mut runs, mut all) = (Vec::new(), None::<Course>);
+    // Of runs that were stopped by Ctrl-C before their first step there is nothing to tell.
+    for (execution, course) in done.into_iter().filter(|(execution, _)| execution.steps > 0) {
+        runs.push(execution);
+        match &mut all {
+            Some(all) => all.merge(&course),
+            None => all = Some(course),
+        }
     }
-    Ok(runs)
+    Ok((runs, all.context("stopped by Ctrl-C before the first step")?))
 }
 
 fn execute_exact(
@@ -138,13 +170,15 @@ fn execute_exact(
     task: &FiniteTask<'_>,
     run: u64,
     observer: &mut dyn Observer,
+    each_step: impl FnMut(u64, &DualDynamics),
 ) -> anyhow::Result<Execution<usize>> {
     let mut environment = Task::new(&loaded.model, loaded.specification.clone())?;
     let mut dynamics = loaded.dynamics(task)?;
     let mut policy = ExactPolicy::new(task);
     let mut rng = Rng::stream(loaded.run.seed, run);
+    let steps = loaded.run.steps;
     let execution =
-        execute(&mut environment, &mut policy, &mut dynamics, loaded.run.steps, &mut rng, observer)?;
+        execute_watched(&mut environment, &mut policy, &mut dynamics, steps, &mut rng, observer, each_step)?;
     policy.failure().map_or(Ok(execution), |failure| Err(failure.into()))
 }
 

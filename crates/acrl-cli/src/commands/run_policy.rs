@@ -2,10 +2,11 @@
 
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::sync::Mutex;
 
 use acrl::{
-    BatchExecution, BatchTask, DualDynamics, EpochLength, Execution, Multipliers, Named, Observer, Rng,
-    RunReport, Silent, Steering, Symptoms, Verdict as Matter,
+    BatchExecution, BatchTask, Course, DualDynamics, EpochLength, Event, Execution, Multipliers, Named,
+    Observer, Rng, RunReport, Silent, Steering, Symptoms, Verdict as Matter,
 };
 use acrl_envs::{EpochSetting, RunSettings};
 use acrl_learn::{Advice, CoverageReport, PolicyFile, TrainingRecord};
@@ -16,14 +17,28 @@ use serde::Serialize;
 
 use super::solve::SpecificationJson;
 use crate::args::{Global, RunArgs, Start};
+use crate::folder::Folder;
 use crate::input::{PolicyProblem, apply};
 use crate::log::Log;
 use crate::occupation::Occupation;
 use crate::output::{Output, figure};
+use crate::page::{Told, run_page};
+use crate::plane::Plane;
 use crate::report::{Beside, print};
 use crate::{Verdict, interrupt};
 
-type Runs = Vec<Execution<Vec<f64>>>;
+type Executions = Vec<Execution<Vec<f64>>>;
+
+/// What all runs came to.
+pub(super) struct Executed {
+    pub(super) runs: Executions,
+    /// A sample of the weights that were asked for.
+    pub(super) visited: Vec<Vec<f32>>,
+    /// How many runs ended with the library.
+    pub(super) fallbacks: usize,
+    pub(super) course: Course,
+    pub(super) occupation: Option<Occupation>,
+}
 
 /// Runs and prints.
 pub(crate) fn run(
@@ -41,10 +56,21 @@ pub(crate) fn run(
     let steering = args.steering.unwrap_or_else(|| advised_steering(run, file.advice));
     let plan = Plan { task: &task, file, run, start, steering };
     let mut log = args.log.as_deref().map(Log::create).transpose()?;
-    let mut occupation = args.occupation.as_deref().map(|_| Occupation::new(&task)).transpose()?;
+    let mut folder = args.folder.as_deref().map(|path| Folder::create(path, args.replace)).transpose()?;
+    let plane = Plane::new(&problem.environment);
+    let occupation = match (&args.occupation, &folder) {
+        (Some(_), _) => Some(Occupation::new(&task)?),
+        (None, Some(_)) if plane.is_some() => Occupation::new(&task).ok(),
+        _ => None,
+    };
     interrupt::listen();
     let bar = output.bar(run.steps.saturating_mul(run.runs as u64), "running");
-    let (executions, visited, fallbacks) = plan.execute(occupation.as_mut(), &bar)?;
+    if let Some(folder) = &mut folder {
+        folder.begin(task.specification(), run.steps);
+    }
+    let live = folder.as_mut().map(|folder| &mut folder.log);
+    let Executed { runs: executions, visited, fallbacks, course, occupation } =
+        plan.execute(occupation, live, &bar)?;
     bar.finish_and_clear();
     if let Some(log) = &mut log {
         // The first run once more, now with every event written down: it is the same to the bit.
@@ -60,6 +86,17 @@ pub(crate) fn run(
     let report = plan.report(&executions)?;
     let estimate = estimate(&task, file);
     let coverage = file.coverage.compare(&visited);
+    if let Some(folder) = folder {
+        let pictures = match &plane {
+            Some(plane) => plane.figures(&task, file, &report, occupation.as_ref())?,
+            None => Vec::new(),
+        };
+        let (specification, tolerance) = (task.specification(), run.tolerance);
+        let told = Told { specification, report: &report, course: &course, tolerance };
+        let page = run_page(&args.source.input, &told, run, Some(&file.training), pictures);
+        output.hint(format!("Look at it: acrl view {}", folder.path().display()));
+        folder.finish(&executions[0].certificate, &page)?;
+    }
     if output.is_json() {
         output.object(&RunPolicyJson {
             met: report.met(),
@@ -176,7 +213,7 @@ fn start(given: Option<&Start>, file: &PolicyFile, task: &BatchTask<'_>) -> anyh
 }
 
 /// What the best mixture of the library's entries has of the objective, in the user's sign.
-fn estimate(task: &BatchTask<'_>, file: &PolicyFile) -> Option<f64> {
+pub(super) fn estimate(task: &BatchTask<'_>, file: &PolicyFile) -> Option<f64> {
     let objective = task.specification().objective()?;
     let best = file.library.optimum(&task.specification().bounds())?;
     Some(objective.sign() * best.value + 0.0)
@@ -209,7 +246,7 @@ impl Plan<'_> {
         runs: std::ops::Range<usize>,
         observer: &mut dyn Observer,
         each_step: &mut dyn FnMut(&BatchExecution<'_>) -> ControlFlow<()>,
-    ) -> anyhow::Result<Runs> {
+    ) -> anyhow::Result<Executions> {
         let mut policy = self.file.policy.clone();
         let auto = matches!(self.run.epoch_length(), EpochLength::Auto(_));
         let library = (auto || self.steering == Steering::Library).then_some(&self.file.library);
@@ -219,59 +256,78 @@ impl Plan<'_> {
         Ok(execution.steered_by(self.steering).run(observer, each_step)?)
     }
 
-    /// All runs on all cores; also a sample of the weights that were asked for, and how many runs ended with
-    /// the library.
+    /// All runs on all cores. Snapshots of the first of them are written to `live` as they go on.
     pub(super) fn execute(
         &self,
-        occupation: Option<&mut Occupation>,
+        occupation: Option<Occupation>,
+        live: Option<&mut Log>,
         bar: &ProgressBar,
-    ) -> anyhow::Result<(Runs, Vec<Vec<f32>>, usize)> {
+    ) -> anyhow::Result<Executed> {
         const MOST: usize = 512;
         let total = self.run.runs;
         let size = total.div_ceil(rayon::current_num_threads()).clamp(1, MOST);
         let begins: Vec<usize> = (0..total).step_by(size).collect();
-        let grid = occupation.as_deref().cloned();
+        let live = live.map(Mutex::new);
         let done: Vec<_> = begins
             .into_par_iter()
             .map(|begin| {
                 let runs = begin..(begin + size).min(total);
-                let lanes = runs.len() as u64;
-                let (mut step, mut visited, mut fallbacks) = (0u64, Vec::new(), 0);
-                let mut occupation = grid.clone();
-                let mut each = |execution: &BatchExecution<'_>| {
-                    step += 1;
-                    if let Some(occupation) = &mut occupation {
-                        occupation.visit(execution.state());
-                    }
-                    if step.is_multiple_of(LOOK) || step == self.run.steps {
-                        visited.extend(self.normalised(execution));
-                        fallbacks = execution.fallbacks();
-                    }
-                    if step.is_multiple_of(1024) {
-                        bar.inc(1024 * lanes);
-                        if interrupt::requested() {
-                            return ControlFlow::Break(());
-                        }
-                    }
-                    ControlFlow::Continue(())
-                };
-                let runs = self.batch(runs, &mut Silent, &mut each)?;
-                Ok((runs, visited, fallbacks, occupation))
+                self.execute_some(runs, occupation.clone(), live.as_ref().filter(|_| begin == 0), bar)
             })
             .collect::<anyhow::Result<_>>()?;
-        let (mut runs, mut visited, mut fallbacks) = (Vec::new(), Vec::new(), 0);
-        let mut merged = occupation;
-        for (some, weights, number, grid) in done {
-            runs.extend(some);
-            visited.extend(weights);
-            fallbacks += number;
-            if let (Some(all), Some(grid)) = (&mut merged, grid) {
-                all.add(&grid);
+        let mut parts = done.into_iter();
+        let mut all = parts.next().context("no run")?;
+        for part in parts {
+            all.runs.extend(part.runs);
+            all.visited.extend(part.visited);
+            all.fallbacks += part.fallbacks;
+            all.course.merge(&part.course);
+            if let (Some(all), Some(more)) = (&mut all.occupation, &part.occupation) {
+                all.add(more);
             }
         }
-        runs.retain(|run: &Execution<Vec<f64>>| run.steps > 0);
-        ensure!(!runs.is_empty(), "stopped by Ctrl-C before the first step");
-        Ok((runs, visited, fallbacks))
+        all.runs.retain(|run: &Execution<Vec<f64>>| run.steps > 0);
+        ensure!(!all.runs.is_empty(), "stopped by Ctrl-C before the first step");
+        Ok(all)
+    }
+
+    fn execute_some(
+        &self,
+        runs: std::ops::Range<usize>,
+        mut occupation: Option<Occupation>,
+        live: Option<&Mutex<&mut Log>>,
+        bar: &ProgressBar,
+    ) -> anyhow::Result<Executed> {
+        let lanes = runs.len();
+        let (mut step, mut visited, mut fallbacks) = (0u64, Vec::new(), 0);
+        let specification = self.task.specification();
+        let mut course =
+            Course::new(specification, &self.task.scales()[1..], self.run.tolerance, self.run.steps);
+        let mut each = |execution: &BatchExecution<'_>| {
+            step += 1;
+            if let Some(occupation) = &mut occupation {
+                occupation.visit(execution.state());
+            }
+            if step.is_multiple_of(LOOK) || step == self.run.steps {
+                visited.extend(self.normalised(execution));
+                fallbacks = execution.fallbacks();
+            }
+            if course.is_due(step) {
+                let snapshot = course.take(step, (0..lanes).map(|lane| execution.dynamics(lane)));
+                if let Some(mut log) = live.and_then(|live| live.lock().ok()) {
+                    log.event(&Event::Snapshot(snapshot))?;
+                }
+            }
+            if step.is_multiple_of(1024) {
+                bar.inc(1024 * lanes as u64);
+                if interrupt::requested() {
+                    return ControlFlow::Break(());
+                }
+            }
+            ControlFlow::Continue(())
+        };
+        let runs = self.batch(runs, &mut Silent, &mut each)?;
+        Ok(Executed { runs, visited, fallbacks, course, occupation })
     }
 
     /// The weights of the first runs of a batch, in units of the rewards' ranges and adding up to 1.
@@ -290,7 +346,7 @@ impl Plan<'_> {
             .collect()
     }
 
-    pub(super) fn report(&self, executions: &Runs) -> anyhow::Result<RunReport> {
+    pub(super) fn report(&self, executions: &Executions) -> anyhow::Result<RunReport> {
         let scales = &self.task.scales()[1..];
         let settled = self.file.library.settled();
         let symptoms = Symptoms {

@@ -1,0 +1,250 @@
+//! Pictures of agents in the plane: regions, where the time goes, and the policy as arrows.
+
+use std::f64::consts::TAU;
+
+use acrl::{ActionPart, BatchPolicy as _, BatchTask, Rng, Rows, RunReport};
+use acrl_envs::{Continuous, Region as Place, Shape};
+use acrl_learn::{PolicyFile, TrainedPolicy};
+use acrl_report::{Area, Arrow, Colour, Field, Figure, Heat, Model, Panel, Plot, Region, Slider};
+
+use crate::figures::colours;
+use crate::occupation::Occupation;
+
+/// Arrows along a side.
+const ARROWS: usize = 17;
+
+/// A box with regions in it.
+pub(crate) struct Plane<'a> {
+    area: Area,
+    regions: &'a [Place],
+    home: Option<&'a Shape>,
+    /// The greatest length of an action that has its effect.
+    longest: Option<f64>,
+    /// What the arrows are.
+    velocity: &'static str,
+}
+
+impl<'a> Plane<'a> {
+    /// `None` if the environment is not in the plane.
+    pub(crate) fn new(environment: &'a Continuous) -> Option<Self> {
+        match environment {
+            Continuous::Planar(planar) => {
+                let p = planar.parameters();
+                Some(Self {
+                    area: Area { x: (0.0, p.width), y: (0.0, p.height) },
+                    regions: &p.regions,
+                    home: p.home.as_ref(),
+                    longest: p.speed_limit,
+                    velocity: "velocity",
+                })
+            }
+            Continuous::Drone(drone) => {
+                let p = drone.parameters();
+                Some(Self {
+                    area: Area { x: (0.0, p.width), y: (0.0, p.height) },
+                    regions: &p.regions,
+                    home: p.home.as_ref(),
+                    longest: Some(p.thrust),
+                    velocity: "thrust (at rest, no wind)",
+                })
+            }
+            Continuous::Wireless(_) => None,
+        }
+    }
+
+    fn regions(&self) -> Vec<Region> {
+        let places = self.regions.iter().enumerate();
+        let mut regions: Vec<Region> = places
+            .map(|(i, place)| Region {
+                name: place.name.clone(),
+                colour: Colour::of(&place.name, i),
+                outline: outline(&place.shape),
+            })
+            .collect();
+        regions.extend(self.home.map(|home| Region {
+            name: "home".to_owned(),
+            colour: Colour::Grey,
+            outline: outline(home),
+        }));
+        regions
+    }
+
+    /// Where the runs spent their time.
+    pub(crate) fn occupation(&self, name: &str, occupation: &Occupation) -> Figure {
+        Figure {
+            name: name.to_owned(),
+            title: "Where the time goes".to_owned(),
+            caption: "The share of the time of all runs that was spent in each cell, in per cent.".to_owned(),
+            columns: 1,
+            panels: vec![Panel {
+                title: String::new(),
+                plot: Plot::Heat(Heat {
+                    area: self.area,
+                    regions: self.regions(),
+                    columns: Occupation::CELLS,
+                    shares: occupation.shares(),
+                }),
+            }],
+        }
+    }
+
+    /// The policy at these multipliers, which can be moved in the page if it is a network.
+    pub(crate) fn field(
+        &self,
+        name: &str,
+        task: &BatchTask<'_>,
+        policy: &TrainedPolicy,
+        multipliers: &[f64],
+    ) -> anyhow::Result<Figure> {
+        let specification = task.specification();
+        let names = specification.names();
+        let most = multipliers.iter().copied().fold(1.0, f64::max);
+        // A round number with room to move.
+        let most = (2.0 * most).ceil();
+        let colours = colours(specification);
+        let sliders = names.iter().zip(multipliers).enumerate().map(|(i, (name, value))| Slider {
+            name: name.clone(),
+            colour: colours[i],
+            value: *value,
+            most,
+        });
+        let (sliders, model) = match self.model(task, policy) {
+            Some(model) => (sliders.collect(), Some(model)),
+            None => (Vec::new(), None),
+        };
+        let moved = if model.is_some() { " Move a multiplier and watch the policy turn." } else { "" };
+        Ok(Figure {
+            name: name.to_owned(),
+            title: "The policy π(s, λ)".to_owned(),
+            caption: format!(
+                "What the agent does in each place, its {}, at the multipliers of the runs on average.{moved}",
+                self.velocity
+            ),
+            columns: 1,
+            panels: vec![Panel {
+                title: String::new(),
+                plot: Plot::Field(Field {
+                    area: self.area,
+                    regions: self.regions(),
+                    arrows: self.arrows(task, policy, multipliers)?,
+                    sliders,
+                    model,
+                }),
+            }],
+        })
+    }
+
+    /// The figures of some runs of a policy: arrows at the mean multipliers, and where the time went.
+    pub(crate) fn figures(
+        &self,
+        task: &BatchTask<'_>,
+        file: &PolicyFile,
+        report: &RunReport,
+        occupation: Option<&Occupation>,
+    ) -> anyhow::Result<Vec<Figure>> {
+        let mut figures = Vec::new();
+        if !file.policy.is_blind() {
+            let multipliers: Vec<f64> = report.multipliers.iter().map(|(_, m)| m.mean).collect();
+            figures.push(self.field("policy", task, &file.policy, &multipliers)?);
+        }
+        figures.extend(occupation.map(|occupation| self.occupation("occupation", occupation)));
+        Ok(figures)
+    }
+
+    /// Arrows on a grid; what is seen beside the place is in the middle of its range.
+    fn arrows(
+        &self,
+        task: &BatchTask<'_>,
+        policy: &TrainedPolicy,
+        multipliers: &[f64],
+    ) -> anyhow::Result<Vec<Arrow>> {
+        let environment = task.environment();
+        let lanes = ARROWS * ARROWS;
+        let mut observation = Rows::zeros(environment.observation_space().len(), lanes);
+        let mut weights = Rows::zeros(multipliers.len() + 1, lanes);
+        let mut actions = Rows::zeros(environment.action_space().len(), lanes);
+        let at = |(low, high): (f64, f64), k: usize| low + (high - low) * (k as f64 + 0.5) / ARROWS as f64;
+        for lane in 0..lanes {
+            for (row, range) in environment.observation_space().iter().enumerate() {
+                let value = match row {
+                    0 => at(self.area.x, lane % ARROWS),
+                    1 => at(self.area.y, lane / ARROWS),
+                    _ => 0.5 * (range.low + range.high),
+                };
+                observation.set(row, lane, value);
+            }
+            weights.set(0, lane, if task.has_objective() { 1.0 } else { 0.0 });
+            for (i, l) in multipliers.iter().enumerate() {
+                weights.set(i + 1, lane, *l);
+            }
+        }
+        let mut rngs = vec![Rng::new(0); lanes];
+        // What it does on average, not what it draws.
+        let mut policy = match policy.clone() {
+            TrainedPolicy::Mlp(policy) => TrainedPolicy::Mlp(Box::new(policy.sampling(false))),
+            TrainedPolicy::Rbf(policy) => TrainedPolicy::Rbf(Box::new(policy.sampling(false))),
+            other => other,
+        };
+        policy.act(&observation, &weights, &mut actions, &mut rngs)?;
+        let arrow = |lane: usize| {
+            let (dx, dy) = (actions.at(0, lane), actions.at(1, lane));
+            let shorter = self.longest.map_or(1.0, |v| (v / dx.hypot(dy)).min(1.0));
+            Arrow {
+                x: observation.at(0, lane),
+                y: observation.at(1, lane),
+                dx: dx * shorter,
+                dy: dy * shorter,
+            }
+        };
+        Ok((0..lanes).map(arrow).collect())
+    }
+
+    /// The policy for the page to compute.
+    fn model(&self, task: &BatchTask<'_>, policy: &TrainedPolicy) -> Option<Model> {
+        let TrainedPolicy::Mlp(policy) = policy else { return None };
+        let inputs = policy.inputs();
+        if inputs.is_blind() {
+            return None;
+        }
+        let outputs = policy.heads().parts().iter().map(|part| match part {
+            ActionPart::Number(range) if range.is_bounded() => {
+                Some((0.5 * (range.low + range.high), 0.5 * range.width()))
+            }
+            ActionPart::Number(_) => Some((0.0, 1.0)),
+            ActionPart::Choice(_) => None,
+        });
+        let ranges = task.environment().observation_space();
+        Some(Model::Mlp {
+            objective: inputs.objective(),
+            scales: inputs.scales().to_vec(),
+            observation: inputs
+                .observation()
+                .iter()
+                .map(|range| (0.5 * (range.low + range.high), 2.0 / range.width()))
+                .collect(),
+            rest: ranges.iter().skip(2).map(|range| 0.5 * (range.low + range.high)).collect(),
+            output: outputs.collect::<Option<Vec<_>>>()?,
+            longest: self.longest,
+            shape: policy.actor().shape().to_vec(),
+            parameters: policy.actor().parameters().to_vec(),
+        })
+    }
+}
+
+/// A closed polygon; of a disc, one with many corners.
+fn outline(shape: &Shape) -> Vec<(f64, f64)> {
+    match shape {
+        Shape::Square { .. } => {
+            let [[west, east], [south, north]] = shape.bounds();
+            vec![(west, south), (east, south), (east, north), (west, north), (west, south)]
+        }
+        Shape::Disc { centre: [x, y], radius } => {
+            const CORNERS: usize = 48;
+            let angle = |k: usize| TAU * k as f64 / CORNERS as f64;
+            (0..=CORNERS).map(|k| (x + radius * angle(k).cos(), y + radius * angle(k).sin())).collect()
+        }
+        Shape::Polygon { vertices } => {
+            vertices.iter().chain(vertices.first()).map(|[x, y]| (*x, *y)).collect()
+        }
+    }
+}

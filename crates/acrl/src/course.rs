@@ -1,0 +1,272 @@
+//! The course of runs: how averages, multipliers and certificates move as time goes by, for curves and for views.
+
+use serde::Serialize;
+
+use crate::{DualDynamics, Specification};
+
+/// Mean, least and most over runs; as JSON `[mean, least, most]`.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(into = "[f64; 3]")]
+pub struct Spread {
+    sum: f64,
+    runs: usize,
+    least: f64,
+    most: f64,
+}
+
+impl Spread {
+    const NONE: Self = Self { sum: 0.0, runs: 0, least: f64::INFINITY, most: f64::NEG_INFINITY };
+
+    fn add(&mut self, value: f64) {
+        self.merge(&Self { sum: value, runs: 1, least: value, most: value });
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.sum += other.sum;
+        self.runs += other.runs;
+        self.least = self.least.min(other.least);
+        self.most = self.most.max(other.most);
+    }
+
+    /// The mean.
+    pub fn mean(&self) -> f64 {
+        self.sum / self.runs.max(1) as f64
+    }
+
+    /// The least.
+    pub fn least(&self) -> f64 {
+        self.least
+    }
+
+    /// The most.
+    pub fn most(&self) -> f64 {
+        self.most
+    }
+}
+
+impl From<Spread> for [f64; 3] {
+    fn from(spread: Spread) -> Self {
+        [spread.mean(), spread.least, spread.most]
+    }
+}
+
+/// How some runs stand after so many steps of each. Averages are in the user's signs.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Snapshot {
+    /// The steps taken.
+    pub steps: u64,
+    /// The steps meant to be taken.
+    pub of: u64,
+    /// The number of runs.
+    pub runs: usize,
+    /// The objective's average so far, if there is one.
+    pub objective: Option<Spread>,
+    /// The average so far of each requirement's reward.
+    pub averages: Vec<Spread>,
+    /// The multipliers.
+    pub multipliers: Vec<Spread>,
+    /// The multipliers of the first run.
+    pub first: Vec<f64>,
+    /// The certified shortfall of each requirement in the worst run; 0 where nothing is missing.
+    pub shortfalls: Vec<f64>,
+}
+
+/// How one run came to meet its requirements.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Arrival {
+    /// From this step on no running average was behind by more than the tolerance; `None` if one was at the end.
+    pub met_from: Option<u64>,
+    /// max_i (c_i − average_i)/R_i, the largest in the last nine tenths of the run; below 0 if none was ever behind.
+    pub transient: f64,
+}
+
+/// Takes snapshots at moments that are spread evenly over a run, of which several may go on side by side.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Course {
+    objective: Option<f64>,
+    /// The sign, c and R of each requirement.
+    requirements: Vec<(f64, f64, f64)>,
+    tolerance: f64,
+    steps: u64,
+    snapshots: Vec<Snapshot>,
+    arrivals: Vec<Arrival>,
+    next: u64,
+}
+
+impl Course {
+    /// Moments of a run.
+    pub const MOMENTS: u64 = 400;
+
+    /// Of runs of so many steps; `scales` are the ranges R₁ … R_m, of which `tolerance` is a share.
+    pub fn new(specification: &Specification, scales: &[f64], tolerance: f64, steps: u64) -> Self {
+        let requirements = specification.requirements().iter().zip(scales);
+        Self {
+            objective: specification.objective().map(|objective| objective.sign()),
+            requirements: requirements.map(|(r, scale)| (r.sign(), r.c(), *scale)).collect(),
+            tolerance,
+            steps,
+            snapshots: Vec::new(),
+            arrivals: Vec::new(),
+            next: moment(1, steps),
+        }
+    }
+
+    /// Whether a snapshot is due after so many steps.
+    #[inline]
+    pub fn is_due(&self, taken: u64) -> bool {
+        taken == self.next
+    }
+
+    /// Takes a snapshot of the runs, in their order, after so many steps of each.
+    pub fn take<'a>(&mut self, taken: u64, runs: impl IntoIterator<Item = &'a DualDynamics>) -> &Snapshot {
+        let m = self.requirements.len();
+        let mut snapshot = Snapshot {
+            steps: taken,
+            of: self.steps,
+            runs: 0,
+            objective: self.objective.map(|_| Spread::NONE),
+            averages: vec![Spread::NONE; m],
+            multipliers: vec![Spread::NONE; m],
+            first: Vec::new(),
+            shortfalls: vec![0.0; m],
+        };
+        for (run, dynamics) in runs.into_iter().enumerate() {
+            let (averages, certificate) = (dynamics.averages(), dynamics.certificate());
+            let multipliers = dynamics.multipliers().as_slice();
+            snapshot.runs += 1;
+            if let (Some(spread), Some(sign)) = (&mut snapshot.objective, self.objective) {
+                spread.add(sign * averages[0] + 0.0);
+            }
+            let mut behind = f64::NEG_INFINITY;
+            for (i, (sign, c, scale)) in self.requirements.iter().enumerate() {
+                snapshot.averages[i].add(sign * averages[i + 1] + 0.0);
+                snapshot.multipliers[i].add(multipliers[i]);
+                let shortfall = &mut snapshot.shortfalls[i];
+                *shortfall = shortfall.max(certificate.requirements[i].shortfall);
+                behind = behind.max((c - averages[i + 1]) / scale);
+            }
+            if run == 0 {
+                snapshot.first = multipliers.to_vec();
+            }
+            if self.arrivals.len() <= run {
+                self.arrivals.push(Arrival { met_from: None, transient: f64::NEG_INFINITY });
+            }
+            let arrival = &mut self.arrivals[run];
+            arrival.met_from = if behind <= self.tolerance { arrival.met_from.or(Some(taken)) } else { None };
+            if taken >= self.steps / 10 {
+                arrival.transient = arrival.transient.max(behind);
+            }
+        }
+        self.snapshots.push(snapshot);
+        let done = self.snapshots.len() as u64;
+        self.next =
+            (done + 1..).map(|k| moment(k, self.steps)).find(|next| *next > taken).unwrap_or(u64::MAX);
+        // There is one at least: it was put there just now.
+        &self.snapshots[self.snapshots.len() - 1]
+    }
+
+    /// Adds runs that went on beside these, with the same moments. Where some were stopped early, what all have is kept.
+    pub fn merge(&mut self, other: &Self) {
+        self.snapshots.truncate(other.snapshots.len());
+        for (mine, theirs) in self.snapshots.iter_mut().zip(&other.snapshots) {
+            mine.runs += theirs.runs;
+            if let (Some(mine), Some(theirs)) = (&mut mine.objective, &theirs.objective) {
+                mine.merge(theirs);
+            }
+            for i in 0..self.requirements.len() {
+                mine.averages[i].merge(&theirs.averages[i]);
+                mine.multipliers[i].merge(&theirs.multipliers[i]);
+                mine.shortfalls[i] = mine.shortfalls[i].max(theirs.shortfalls[i]);
+            }
+        }
+        self.arrivals.extend(&other.arrivals);
+    }
+
+    /// R₁ … R_m.
+    pub fn scales(&self) -> impl Iterator<Item = f64> + '_ {
+        self.requirements.iter().map(|(_, _, scale)| *scale)
+    }
+
+    /// In the order of time.
+    pub fn snapshots(&self) -> &[Snapshot] {
+        &self.snapshots
+    }
+
+    /// One for each run.
+    pub fn arrivals(&self) -> &[Arrival] {
+        &self.arrivals
+    }
+}
+
+/// The k-th moment, which is the last step for the last one; moments of short runs may coincide.
+fn moment(k: u64, steps: u64) -> u64 {
+    if k > Course::MOMENTS {
+        return u64::MAX;
+    }
+    // In 128 bits, as runs may be long.
+    ((u128::from(steps) * u128::from(k)).div_ceil(u128::from(Course::MOMENTS)) as u64).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{EpochLength, Objective, Requirement, Rewards};
+
+    fn specification() -> Specification {
+        let requirements = vec![Requirement::at_most("x", 0.5).unwrap()];
+        Specification::new(Some(Objective::minimize("cost")), requirements).unwrap()
+    }
+
+    /// A run that has x for `late` steps and then not any more; signs are the paper's.
+    fn course(late: u64, steps: u64) -> Course {
+        let specification = specification();
+        let mut dynamics =
+            DualDynamics::new(specification.requirements().to_vec(), 0.1, EpochLength::Fixed(5)).unwrap();
+        let mut course = Course::new(&specification, &[1.0], 0.01, steps);
+        for t in 0..steps {
+            let x = if t < late { -1.0 } else { 0.0 };
+            dynamics.observe(&Rewards::new(vec![-2.0, x]).unwrap()).unwrap();
+            if course.is_due(t + 1) {
+                course.take(t + 1, [&dynamics]);
+            }
+        }
+        course
+    }
+
+    #[test]
+    fn moments_are_spread_evenly_and_end_with_the_run() {
+        for steps in [1, 7, 400, 401, 1000, 123_457] {
+            let steps_seen: Vec<u64> = course(0, steps).snapshots().iter().map(|s| s.steps).collect();
+            assert_eq!(*steps_seen.last().unwrap(), steps);
+            assert_eq!(steps_seen.len() as u64, steps.min(Course::MOMENTS));
+            assert!(steps_seen.is_sorted_by(|a, b| a < b));
+        }
+    }
+
+    #[test]
+    fn snapshots_are_in_the_users_signs_and_merge() {
+        let (mut all, other) = (course(1000, 1000), course(0, 1000));
+        all.merge(&other);
+        let last = all.snapshots().last().unwrap();
+        assert_eq!((last.runs, last.averages[0].mean()), (2, 0.5));
+        assert_eq!((last.averages[0].least(), last.averages[0].most()), (0.0, 1.0));
+        assert_eq!(last.objective.unwrap().mean(), 2.0);
+        assert!((last.shortfalls[0] - 0.5).abs() < 1e-9, "x is 1 and may be 0.5: {last:?}");
+        assert_eq!(last.first, all.snapshots()[399].first);
+        let json = serde_json::to_value(last).unwrap();
+        assert_eq!(json["averages"][0], serde_json::json!([0.5, 0.0, 1.0]));
+    }
+
+    #[test]
+    fn a_run_arrives_when_it_is_behind_no_more() {
+        // x for 200 steps: the average is down at 0.51 after 200/0.51 = 393 steps.
+        let late = course(200, 1000);
+        let arrival = late.arrivals()[0];
+        assert_eq!(arrival.met_from, Some(393));
+        assert!((arrival.transient - 0.5).abs() < 1e-9);
+        let never = course(1000, 1000).arrivals()[0];
+        assert_eq!(never.met_from, None);
+        let always = course(0, 1000).arrivals()[0];
+        assert_eq!((always.met_from, always.transient), (Some(3), -0.5));
+    }
+}
