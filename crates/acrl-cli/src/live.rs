@@ -32,6 +32,7 @@ struct Snapshot {
     steps: u64,
     of: u64,
     runs: u64,
+    objective: Option<[Option<f64>; 3]>,
     averages: Vec<[Option<f64>; 3]>,
     multipliers: Vec<[Option<f64>; 3]>,
     shortfalls: Vec<Option<f64>>,
@@ -181,6 +182,8 @@ pub(crate) struct Live {
     pub(crate) execution: Option<Progress>,
     /// How many runs the numbers are over, if it is said.
     pub(crate) runs: Option<u64>,
+    /// Its average so far.
+    pub(crate) objective: Curve,
     pub(crate) requirements: Vec<Tracked>,
     /// Whether the multipliers are those at the ends of epochs, and so constant in between.
     pub(crate) epochs: bool,
@@ -197,6 +200,8 @@ impl Live {
             Line::Requirements(asked) => self.asked(asked),
             Line::Started { requirements, steps } => self.started(&requirements, steps),
             Line::Snapshot(snapshot) => self.snapshot(&snapshot),
+            // Of one run; snapshots say more.
+            Line::Epoch { .. } if self.runs.is_some() => {}
             Line::Epoch { step, multipliers } => {
                 self.execution.get_or_insert_default().done = step;
                 self.epochs = true;
@@ -248,19 +253,24 @@ impl Live {
             })
             .collect();
         self.execution = Some(Progress { done: 0, of: steps });
-        (self.runs, self.epochs) = (None, false);
+        (self.runs, self.epochs, self.objective) = (None, false, Curve::default());
     }
 
     fn snapshot(&mut self, snapshot: &Snapshot) {
-        let Snapshot { steps, of, runs, averages, multipliers, shortfalls } = snapshot;
+        let Snapshot { steps, of, runs, objective, averages, multipliers, shortfalls } = snapshot;
         self.execution = Some(Progress { done: *steps, of: *of });
         self.runs = Some(*runs);
+        if std::mem::take(&mut self.epochs) {
+            self.requirements.iter_mut().for_each(Tracked::clear);
+        }
+        if let Some(objective) = objective {
+            self.objective.push(*steps, *objective);
+        }
         for (i, tracked) in self.requirements.iter_mut().enumerate() {
             if let Some(average) = averages.get(i) {
                 tracked.averages.push(*steps, *average);
             }
-            // Where there are both, epochs of one run would be mixed with the mean of all.
-            if let Some(multiplier) = multipliers.get(i).filter(|_| !self.epochs) {
+            if let Some(multiplier) = multipliers.get(i) {
                 tracked.multipliers.push(*steps, *multiplier);
             }
             if let Some(shortfall) = shortfalls.get(i) {
@@ -334,13 +344,14 @@ mod tests {
         let mut live = live(&[
             r#"{"type":"requirements","data":[{"name":"a","bound":0.3,"direction":"at_least"},{"name":"b","bound":2,"direction":"at_most"}]}"#,
             r#"{"type":"started","data":{"requirements":["a","b"],"steps":100}}"#,
-            r#"{"type":"snapshot","data":{"steps":50,"of":100,"runs":3,"averages":[[0.35,0.29,0.4],[1,0.9,1.1]],"multipliers":[[1,0,2],[0,0,0]],"shortfalls":[0.1,null]}}"#,
+            r#"{"type":"snapshot","data":{"steps":50,"of":100,"runs":3,"averages":[[0.35,0.29,0.4],[1,0.9,1.1]],"multipliers":[[1,0,2],[0,0,0]],"shortfalls":[0.1,null],"objective":[0.5,0.4,0.6],"first":[1,0]}}"#,
             r#"{"type":"tomorrow's","data":{}}"#,
             "not JSON",
         ]);
         assert_eq!(live.execution, Some(Progress { done: 50, of: 100 }));
         let met: Vec<_> = live.requirements.iter().map(Tracked::met).collect();
         assert_eq!(met, [Some(false), Some(true)], "the worst run counts, on the side that hurts");
+        assert_eq!(live.objective.latest().unwrap().least, 0.4);
         assert!(live.requirements[1].shortfalls.latest().unwrap().mean.is_nan());
         assert!(!live.finished);
         live.line(

@@ -170,6 +170,11 @@ fn execution(live: &Live) -> Vec<Figure> {
             },
         ));
     }
+    if live.objective.points().nth(1).is_some() {
+        let curve = series("objective", Colour::Grey, &live.objective, false, band.as_deref());
+        let panel = lines("step", String::new(), vec![curve]);
+        figures.push(panels_of("objective", "Objective", "Its average since the beginning.", vec![panel]));
+    }
     figures
 }
 
@@ -198,6 +203,7 @@ fn training(live: &Live) -> Vec<Figure> {
         } else {
             // The title says what it is, so that a legend is not needed.
             panels.push(lines(
+                "iteration",
                 name.replace('_', " "),
                 vec![series("learner", Colour::Blue, curve, false, None)],
             ));
@@ -218,14 +224,14 @@ fn training(live: &Live) -> Vec<Figure> {
     }
     if !multipliers.is_empty() {
         let caption = "The multipliers with which the learner trains, in units of the rewards' ranges.";
-        let panel = lines(String::new(), multipliers);
+        let panel = lines("iteration", String::new(), multipliers);
         figures.push(panels_of("training-multipliers", "Multipliers in training", caption, vec![panel]));
     }
     figures
 }
 
-fn lines(title: String, series: Vec<Series>) -> Panel {
-    let plot = Lines { x: axis("iteration", false), y: axis("", false), series, bounds: Vec::new() };
+fn lines(x: &str, title: String, series: Vec<Series>) -> Panel {
+    let plot = Lines { x: axis(x, false), y: axis("", false), series, bounds: Vec::new() };
     Panel { title, plot: Plot::Lines(plot) }
 }
 

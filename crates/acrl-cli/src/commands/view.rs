@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use acrl_files::RunFolder;
-use acrl_report::Report;
+use acrl_report::{Block, Report};
 use anyhow::{Context as _, ensure};
 use serde::Serialize;
 use serde_json::json;
@@ -180,7 +180,13 @@ impl View {
         let _ = state.refresh();
         let State { live, done, json, .. } = &mut *state;
         let json = json.get_or_insert_with(|| {
-            let report = report(live, *done, &self.name, self.command.clone());
+            let mut report = report(live, *done, &self.name, self.command.clone());
+            if *done && self.report().is_some() {
+                report.blocks.insert(
+                    0,
+                    Block::Text("The report is written: load this page again to see it.".to_owned()),
+                );
+            }
             serde_json::to_string(&Answer { report, done: *done }).unwrap_or_default()
         });
         Response::ok("application/json", json.as_bytes())
