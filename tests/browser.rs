@@ -10,6 +10,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use chromium::Browser;
 use serde_json::Value;
@@ -228,42 +229,68 @@ fn the_live_view_gains_points_until_the_run_is_finished() {
     clean(&browser, &view.url);
 }
 
-#[test]
-fn a_training_can_be_watched() {
-    let folder = tempfile::tempdir().unwrap();
-    let run = folder.path().join("run");
-    let mut training = Command::new(env!("CARGO_BIN_EXE_acrl"))
-        .args(["train", "planar-speed", "--threads", "1", "--quiet", "-o"])
-        .arg(folder.path().join("policy.safetensors"))
-        .arg("--folder")
-        .arg(&run)
+/// Starts the program in the background and waits until its run has begun.
+fn started(run: &Path, args: &[&str]) -> Child {
+    let process = Command::new(env!("CARGO_BIN_EXE_acrl"))
+        .args(args)
+        .args(["--threads", "1", "--quiet", "--folder"])
+        .arg(run)
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
-    let begin = std::time::Instant::now();
-    while !run.join("events.jsonl").is_file() && begin.elapsed() < chromium::PATIENCE {
-        std::thread::sleep(std::time::Duration::from_millis(20));
+    let begin = Instant::now();
+    while !run.join("events.jsonl").is_file() {
+        assert!(begin.elapsed() < chromium::PATIENCE, "{args:?} does not begin");
+        std::thread::sleep(Duration::from_millis(20));
     }
-    let mut view = View::of(&run);
+    process
+}
+
+/// That the view of a run gains points; a picture of it.
+fn watch(browser: &mut Browser, view: &View, picture: &str) {
+    browser.goto(&view.url);
+    let first = grown(browser, 0);
+    grown(browser, first);
+    assert_eq!(browser.eval("document.getElementById('state').textContent"), "live");
+    drawn(browser);
+    browser.picture(picture);
+}
+
+#[cfg(unix)]
+fn interrupt(process: &Child) {
+    assert!(Command::new("kill").args(["-INT", &process.id().to_string()]).status().unwrap().success());
+}
+
+#[cfg(unix)]
+#[test]
+fn trainings_and_runs_can_be_watched() {
+    let folder = tempfile::tempdir().unwrap();
     let mut browser = Browser::start();
     browser.window(1100, 900, false);
-    browser.goto(&view.url);
-    let first = grown(&mut browser, 0);
-    grown(&mut browser, first);
-    assert_eq!(browser.eval("document.getElementById('state').textContent"), "live");
-    drawn(&mut browser);
-    browser.picture("live-training");
+
+    let (run, policy) = (folder.path().join("training"), folder.path().join("policy.safetensors"));
+    let mut training = started(&run, &["train", "planar-speed", "-o", policy.to_str().unwrap()]);
+    let mut view = View::of(&run);
+    watch(&mut browser, &view, "live-training");
+    // It cannot say that it ends.
     training.kill().unwrap();
     training.wait().unwrap();
     browser.wait("it says that it has stopped", "document.body.innerText.includes('Stopped: iteration')");
     clean(&browser, &view.url);
+    interrupt(&view.process);
+    assert_eq!(view.process.wait().unwrap().code(), Some(0), "Ctrl-C ends the view well");
 
-    #[cfg(unix)]
-    {
-        let id = view.process.id().to_string();
-        assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
-        assert_eq!(view.process.wait().unwrap().code(), Some(0), "Ctrl-C ends it well");
-    }
-    #[cfg(not(unix))]
-    view.process.kill().unwrap();
+    let mut browser = Browser::start();
+    let run = folder.path().join("run");
+    let mut running = started(&run, &["run", "queue", "--steps", "4e8"]);
+    let view = View::of(&run);
+    watch(&mut browser, &view, "live-run");
+    interrupt(&running);
+    browser.wait("it says that it is over", "document.getElementById('state').textContent === 'finished'");
+    running.wait().unwrap();
+    // Now there is a report.
+    browser.goto(&view.url);
+    browser.wait("the report is there", "document.getElementById('live').textContent === 'null'");
+    drawn(&mut browser);
+    clean(&browser, &view.url);
 }
