@@ -10,7 +10,9 @@ mod error;
 mod figure;
 mod folder;
 mod page;
+mod picture;
 mod report;
+mod thin;
 
 pub use colour::Colour;
 pub use error::Error;
@@ -20,3 +22,4 @@ pub use figure::{
 };
 pub use page::live_html;
 pub use report::{Block, Cell, Report, Table, Tone};
+pub use thin::thin;
