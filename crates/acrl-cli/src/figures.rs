@@ -22,6 +22,21 @@ fn steps() -> Axis {
     Axis { label: "step".to_owned(), ..Axis::default() }
 }
 
+/// A range that shows these numbers and some room around them; what jumps about at first does not count.
+fn range(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
+    let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
+    for value in values.filter(|v| v.is_finite()) {
+        (low, high) = (low.min(value), high.max(value));
+    }
+    let room = 0.08 * (high - low).max(1e-6);
+    (low <= high).then_some((low - room, high + room))
+}
+
+/// The snapshots after the first twentieth of the steps.
+fn settled(course: &Course) -> impl Iterator<Item = &Snapshot> {
+    course.snapshots().iter().filter(|s| s.steps >= s.of / 20)
+}
+
 fn axis(label: &str) -> Axis {
     Axis { label: label.to_owned(), ..Axis::default() }
 }
@@ -52,11 +67,14 @@ fn spread(name: &str, colour: Colour, course: &Course, of: impl Fn(&Snapshot) ->
 pub(crate) fn averages(name: &str, specification: &Specification, course: &Course) -> Figure {
     let colours = colours(specification);
     let requirements = specification.requirements();
+    let bounds = requirements.iter().map(Requirement::bound);
+    let seen = settled(course).flat_map(|s| s.averages.iter().flat_map(|a| [a.least(), a.most()]));
+    let shown = range(bounds.chain(seen));
     let mut panels = vec![Panel {
         title: String::new(),
         plot: Plot::Lines(Lines {
             x: steps(),
-            y: axis("average so far"),
+            y: Axis { range: shown, ..axis("average so far") },
             series: (0..requirements.len())
                 .map(|i| spread(requirements[i].name(), colours[i], course, |s| Some(s.averages[i])))
                 .collect(),
@@ -90,42 +108,55 @@ pub(crate) fn averages(name: &str, specification: &Specification, course: &Cours
     }
 }
 
-/// The multipliers: over all runs, and as one run has them.
+/// The multipliers: their averages so far, and the last of one run as they were.
 pub(crate) fn multipliers(name: &str, specification: &Specification, course: &Course) -> Figure {
     let colours = colours(specification);
     let requirements = specification.requirements();
-    let x: Vec<f64> = course.snapshots().iter().map(|s| s.steps as f64).collect();
-    let one = |i: usize| Series {
+    let series = |i: usize, (x, y): (Vec<f64>, Vec<f64>), steps| Series {
         name: requirements[i].name().to_owned(),
         colour: colours[i],
-        x: x.clone(),
-        y: course.snapshots().iter().map(|s| s.first[i]).collect(),
+        x,
+        y,
         band: None,
-        steps: true,
+        steps,
         dashed: false,
     };
-    let all = |i: usize| spread(requirements[i].name(), colours[i], course, |s| Some(s.multipliers[i]));
-    let panel = |title: &str, series: Vec<Series>| Panel {
-        title: title.to_owned(),
+    let so_far = |i: usize| {
+        let mut sum = 0.0;
+        let means = course.snapshots().iter().enumerate().map(|(k, s)| {
+            sum += s.multipliers[i].mean();
+            (s.steps as f64, sum / (k + 1) as f64)
+        });
+        series(i, means.unzip(), false)
+    };
+    let last =
+        |i: usize| series(i, course.detail().iter().map(|(step, l)| (*step as f64, l[i])).unzip(), true);
+    let panel = |title: String, series: Vec<Series>| Panel {
+        title,
         plot: Plot::Lines(Lines { x: steps(), y: axis("multiplier λ"), series, bounds: Vec::new() }),
     };
+    let all = match course.arrivals().len() {
+        1 => "average so far".to_owned(),
+        runs => format!("average so far, over {runs} runs"),
+    };
     let indices = 0..requirements.len();
-    let mut panels = vec![panel("the first run", indices.clone().map(one).collect())];
-    if course.arrivals().len() > 1 {
-        panels.insert(0, panel("all runs", indices.map(all).collect()));
-    }
+    let panels = vec![
+        panel(all, indices.clone().map(so_far).collect()),
+        panel("the end of the first run, as it was".to_owned(), indices.map(last).collect()),
+    ];
     Figure {
         name: name.to_owned(),
         title: "Multipliers".to_owned(),
-        caption: "A multiplier rises while its requirement is behind and falls while it is ahead. That it does not grow \
-                  for ever is the proof that the requirement is met."
+        caption: "A multiplier rises while its requirement is behind and falls while it is ahead: that is how the agent \
+                  switches. That none grows for ever is the proof that all are met. (The averages are taken over the \
+                  moments that are drawn.)"
             .to_owned(),
-        columns: panels.len(),
+        columns: 2,
         panels,
     }
 }
 
-/// The certified shortfalls, which go down like 1/n once the multipliers have settled.
+/// The certified shortfalls, which go to 0 like 1/n once the multipliers have settled.
 pub(crate) fn certificates(
     name: &str,
     specification: &Specification,
@@ -134,33 +165,30 @@ pub(crate) fn certificates(
 ) -> Figure {
     let colours = colours(specification);
     let requirements = specification.requirements().iter().zip(course.scales()).enumerate();
-    let series = requirements.map(|(i, (r, scale))| {
-        let points = course.snapshots().iter().map(|s| (s.steps as f64, s.shortfalls[i] / scale));
-        // There is no logarithm of nothing missing.
-        let points: Vec<(f64, f64)> = points.map(|(x, y)| (x, if y > 0.0 { y } else { f64::NAN })).collect();
-        Series {
-            name: r.name().to_owned(),
-            colour: colours[i],
-            x: points.iter().map(|(x, _)| *x).collect(),
-            y: points.iter().map(|(_, y)| *y).collect(),
-            band: None,
-            steps: false,
-            dashed: false,
-        }
-    });
+    let series: Vec<Series> = requirements
+        .map(|(i, (r, scale))| {
+            let points = course.snapshots().iter().map(|s| (s.steps as f64, s.shortfalls[i] / scale));
+            let (x, y) = points.unzip();
+            let name = r.name().to_owned();
+            Series { name, colour: colours[i], x, y, band: None, steps: false, dashed: false }
+        })
+        .collect();
+    let first = course.snapshots().iter().take_while(|s| s.steps < s.of / 20).count();
+    let seen = series.iter().flat_map(|series| series.y[first.min(series.y.len())..].iter().copied());
+    let shown = range(seen.chain([0.0, tolerance]));
     Figure {
         name: name.to_owned(),
         title: "The certificate".to_owned(),
-        caption: "No run is further behind than this, whatever the policy does: proved from the multipliers alone. \
-                  Where there is no curve, nothing is missing."
+        caption: "No run is further behind than this, whatever the policy does: proved from the multipliers alone. Below 0 \
+                  it is ahead. The curves go to 0 like one over the number of steps."
             .to_owned(),
         columns: 1,
         panels: vec![Panel {
             title: String::new(),
             plot: Plot::Lines(Lines {
                 x: steps(),
-                y: Axis { label: "certified shortfall, share of range".to_owned(), range: None, log: true },
-                series: series.collect(),
+                y: Axis { label: "certified shortfall, share of range".to_owned(), range: shown, log: false },
+                series,
                 bounds: vec![Bound {
                     name: format!("counts as met: {}", number(tolerance, 3)),
                     value: tolerance,

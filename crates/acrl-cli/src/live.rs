@@ -24,7 +24,6 @@ struct Asked {
     name: String,
     bound: f64,
     direction: Direction,
-    tolerance: Option<f64>,
 }
 
 #[derive(Deserialize)]
@@ -36,6 +35,8 @@ struct Snapshot {
     averages: Vec<[Option<f64>; 3]>,
     multipliers: Vec<[Option<f64>; 3]>,
     shortfalls: Vec<Option<f64>>,
+    #[serde(default)]
+    tolerances: Vec<f64>,
 }
 
 #[derive(Deserialize)]
@@ -146,11 +147,13 @@ pub(crate) struct Tracked {
 }
 
 impl Tracked {
-    /// Whether it is met so far, by the certificate if the tolerance is known, else by the average of the worst run.
+    /// Whether it is met so far: by the certificate, in the worst run. `None` if the tolerance is not known.
     pub(crate) fn met(&self) -> Option<bool> {
-        if let (Some(tolerance), Some(shortfall)) = (self.tolerance, self.shortfalls.latest()) {
-            return Some(shortfall.mean <= tolerance);
-        }
+        Some(self.shortfalls.latest()?.mean <= self.tolerance?)
+    }
+
+    /// Whether the average of the worst run keeps the bound.
+    pub(crate) fn strict(&self) -> Option<bool> {
         let (average, (bound, direction)) = (self.averages.latest()?, self.bound?);
         Some(match direction {
             Direction::AtLeast => average.least >= bound,
@@ -235,7 +238,6 @@ impl Live {
                 }
             };
             tracked.bound = Some((asked.bound, asked.direction));
-            tracked.tolerance = asked.tolerance;
         }
     }
 
@@ -257,7 +259,7 @@ impl Live {
     }
 
     fn snapshot(&mut self, snapshot: &Snapshot) {
-        let Snapshot { steps, of, runs, objective, averages, multipliers, shortfalls } = snapshot;
+        let Snapshot { steps, of, runs, objective, averages, multipliers, shortfalls, tolerances } = snapshot;
         self.execution = Some(Progress { done: *steps, of: *of });
         self.runs = Some(*runs);
         if std::mem::take(&mut self.epochs) {
@@ -276,6 +278,7 @@ impl Live {
             if let Some(shortfall) = shortfalls.get(i) {
                 tracked.shortfalls.one(*steps, *shortfall);
             }
+            tracked.tolerance = tolerances.get(i).copied();
         }
     }
 
@@ -344,13 +347,15 @@ mod tests {
         let mut live = live(&[
             r#"{"type":"requirements","data":[{"name":"a","bound":0.3,"direction":"at_least"},{"name":"b","bound":2,"direction":"at_most"}]}"#,
             r#"{"type":"started","data":{"requirements":["a","b"],"steps":100}}"#,
-            r#"{"type":"snapshot","data":{"steps":50,"of":100,"runs":3,"averages":[[0.35,0.29,0.4],[1,0.9,1.1]],"multipliers":[[1,0,2],[0,0,0]],"shortfalls":[0.1,null],"objective":[0.5,0.4,0.6],"first":[1,0]}}"#,
+            r#"{"type":"snapshot","data":{"steps":50,"of":100,"runs":3,"averages":[[0.35,0.29,0.4],[1,0.9,1.1]],"multipliers":[[1,0,2],[0,0,0]],"shortfalls":[0.1,null],"objective":[0.5,0.4,0.6],"first":[1,0],"tolerances":[0.1,0.1]}}"#,
             r#"{"type":"tomorrow's","data":{}}"#,
             "not JSON",
         ]);
         assert_eq!(live.execution, Some(Progress { done: 50, of: 100 }));
+        let strict: Vec<_> = live.requirements.iter().map(Tracked::strict).collect();
+        assert_eq!(strict, [Some(false), Some(true)], "the worst run counts, on the side that hurts");
         let met: Vec<_> = live.requirements.iter().map(Tracked::met).collect();
-        assert_eq!(met, [Some(false), Some(true)], "the worst run counts, on the side that hurts");
+        assert_eq!(met, [Some(true), Some(false)], "what is not known is not met");
         assert_eq!(live.objective.latest().unwrap().least, 0.4);
         assert!(live.requirements[1].shortfalls.latest().unwrap().mean.is_nan());
         assert!(!live.finished);
@@ -374,7 +379,7 @@ mod tests {
         let multipliers: Vec<f64> = live.requirements[0].multipliers.points().map(|p| p.mean).collect();
         assert_eq!(multipliers, [0.5, 0.25]);
         assert!(live.epochs && live.finished);
-        assert_eq!(live.requirements[0].met(), Some(true));
+        assert_eq!((live.requirements[0].met(), live.requirements[0].strict()), (None, Some(true)));
     }
 
     #[test]

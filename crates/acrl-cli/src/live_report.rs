@@ -17,7 +17,7 @@ const MULTIPLIER: &str = "multiplier.";
 pub(crate) fn report(live: &Live, done: bool, title: &str, command: String) -> Report {
     let mut blocks = Vec::new();
     if !live.requirements.is_empty() {
-        blocks.push(Block::Table(table(live)));
+        blocks.push(Block::Table(table(live, done)));
         blocks.extend(execution(live).into_iter().map(Block::Figure));
     }
     blocks.extend(training(live).into_iter().map(Block::Figure));
@@ -35,13 +35,11 @@ fn lead(live: &Live, done: bool) -> String {
     let mut parts = Vec::new();
     parts.extend(live.training.map(|training| far("iteration", training)));
     parts.extend(live.execution.map(|execution| far("step", execution)));
-    let judged: Vec<bool> = live.requirements.iter().filter_map(Tracked::met).collect();
-    if !judged.is_empty() {
-        let met = judged.iter().filter(|met| **met).count();
-        let certified = live.requirements.iter().any(|tracked| tracked.tolerance.is_some());
-        let what = if certified { "requirements met" } else { "averages within their bounds" };
+    let met = counted(live, Tracked::met).map(|n| (n, "requirements met"));
+    let strict = counted(live, Tracked::strict).map(|n| (n, "averages within their bounds"));
+    if let Some((n, what)) = met.or(strict) {
         let so_far = if done { "" } else { " so far" };
-        parts.push(format!("{met} of {} {what}{so_far}", live.requirements.len()));
+        parts.push(format!("{n} of {} {what}{so_far}", live.requirements.len()));
     }
     let complete = live.finished || live.trained();
     let parts = parts.join(", ");
@@ -54,8 +52,14 @@ fn lead(live: &Live, done: bool) -> String {
     }
 }
 
+/// Of how many requirements this is true; `None` if it is known of none.
+fn counted(live: &Live, judge: fn(&Tracked) -> Option<bool>) -> Option<usize> {
+    let judged: Vec<bool> = live.requirements.iter().filter_map(judge).collect();
+    (!judged.is_empty()).then(|| judged.iter().filter(|good| **good).count())
+}
+
 /// Where each requirement stands.
-fn table(live: &Live) -> Table {
+fn table(live: &Live, done: bool) -> Table {
     let several = live.runs.is_some_and(|runs| runs > 1);
     let mut header = vec!["requirement", "bound", "average"];
     header.extend(several.then_some("worst run"));
@@ -67,20 +71,17 @@ fn table(live: &Live) -> Table {
         let least = tracked.bound.is_none_or(|(_, direction)| direction == Direction::AtLeast);
         let tone = match tracked.met() {
             Some(true) => Tone::Good,
-            Some(false) => Tone::Bad,
-            None => Tone::Plain,
+            // What is not met yet may be so in a while.
+            Some(false) if done => Tone::Bad,
+            _ => Tone::Plain,
         };
         let mut row =
             vec![plain(tracked.name.clone()), plain(tracked.bound.map_or("–".to_owned(), relation))];
-        let mean = number(average.map(|a| a.mean));
+        row.push(plain(number(average.map(|a| a.mean))));
         if several {
-            // It is the worst run that has to be good.
-            let worst = number(average.map(|a| if least { a.least } else { a.most }));
-            row.extend([plain(mean), Cell { text: worst, tone }]);
-        } else {
-            row.push(Cell { text: mean, tone });
+            row.push(plain(number(average.map(|a| if least { a.least } else { a.most }))));
         }
-        row.push(plain(number(tracked.shortfalls.latest().map(|s| s.mean))));
+        row.push(Cell { text: number(tracked.shortfalls.latest().map(|s| s.mean.max(0.0))), tone });
         row.push(plain(number(tracked.multipliers.latest().map(|m| m.mean))));
         row
     };
@@ -345,10 +346,11 @@ mod tests {
 
     #[test]
     fn with_a_tolerance_the_certificate_decides() {
-        let lines = REQUIREMENTS.replace("\"direction\"", "\"tolerance\":0.005,\"direction\"");
+        let with =
+            |steps| snapshot(steps).replace("\"shortfalls\"", "\"tolerances\":[0.005,0.005],\"shortfalls\"");
         let finished =
             r#"{"type":"finished","data":{"steps":200000,"certificate":{"steps":1,"requirements":[]}}}"#;
-        let live = live(&[&lines, STARTED, &snapshot(1), &snapshot(2), finished]);
+        let live = live(&[REQUIREMENTS, STARTED, &with(1), &with(2), finished]);
         let report = report(&live, true, "a", String::new());
         assert_eq!(report.lead, "Finished: 200,000 steps, 1 of 2 requirements met.");
         assert_eq!(report.good, Some(false));

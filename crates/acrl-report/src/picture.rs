@@ -166,9 +166,9 @@ fn height(panel: &Panel, width: f64, columns: usize) -> f64 {
     }
 }
 
-/// A small drawing is not blown up beyond twice its size.
+/// A small drawing is hardly blown up: its letters should be about as large as those of other figures.
 fn drawing_scale(wide: f64, width: f64) -> f64 {
-    (width / wide).min(2.0)
+    (width / wide).min(1.25)
 }
 
 fn draw(panel: &Panel, canvas: &mut Canvas, place: Rect) {
@@ -204,10 +204,9 @@ fn draw(panel: &Panel, canvas: &mut Canvas, place: Rect) {
     }
 }
 
-/// The label of a named thing, its first line's baseline at `at`.
+/// A region's name, white if it has no colour.
 fn name(canvas: &mut Canvas, at: (f64, f64), anchor: Anchor, name: &str, colour: Option<Colour>) {
     let colour = colour.map_or("#ffffff", text_hex);
-    // A rim in the colour of the paper keeps it readable on what is below.
     let style = Type { bold: true, ..Type::new(12.5, colour) };
     canvas.text(at.0, at.1, anchor, style, name);
 }

@@ -67,8 +67,10 @@ pub struct Snapshot {
     pub multipliers: Vec<Spread>,
     /// The multipliers of the first run.
     pub first: Vec<f64>,
-    /// The certified shortfall of each requirement in the worst run; 0 where nothing is missing.
+    /// The certified shortfall of each requirement in the worst run; negative where every run is ahead by that.
     pub shortfalls: Vec<f64>,
+    /// The certified shortfall up to which each requirement counts as met.
+    pub tolerances: Vec<f64>,
 }
 
 /// How one run came to meet its requirements.
@@ -91,11 +93,14 @@ pub struct Course {
     snapshots: Vec<Snapshot>,
     arrivals: Vec<Arrival>,
     next: u64,
+    detail: Vec<(u64, Vec<f64>)>,
 }
 
 impl Course {
     /// Moments of a run.
     pub const MOMENTS: u64 = 400;
+    /// The last part of a run, of which more is noted: a twentieth.
+    const DETAIL: u64 = 20;
 
     /// Of runs of so many steps; `scales` are the ranges R₁ … R_m, of which `tolerance` is a share.
     pub fn new(specification: &Specification, scales: &[f64], tolerance: f64, steps: u64) -> Self {
@@ -108,17 +113,43 @@ impl Course {
             snapshots: Vec::new(),
             arrivals: Vec::new(),
             next: moment(1, steps),
+            detail: Vec::new(),
         }
     }
 
-    /// Whether a snapshot is due after so many steps.
+    /// Whether it wants to look after so many steps.
     #[inline]
     pub fn is_due(&self, taken: u64) -> bool {
-        taken == self.next
+        taken == self.next || (self.in_detail(taken) && taken.is_multiple_of(self.detail_every()))
     }
 
-    /// Takes a snapshot of the runs, in their order, after so many steps of each.
-    pub fn take<'a>(&mut self, taken: u64, runs: impl IntoIterator<Item = &'a DualDynamics>) -> &Snapshot {
+    #[inline]
+    fn in_detail(&self, taken: u64) -> bool {
+        taken > self.steps - self.steps / Self::DETAIL
+    }
+
+    fn detail_every(&self) -> u64 {
+        (self.steps / (Self::DETAIL * Self::MOMENTS)).max(1)
+    }
+
+    /// Looks at the runs, in their order, after so many steps of each; gives the snapshot if one was due.
+    pub fn look<'a>(
+        &mut self,
+        taken: u64,
+        runs: impl IntoIterator<Item = &'a DualDynamics>,
+    ) -> Option<&Snapshot> {
+        let mut runs = runs.into_iter().peekable();
+        if let Some(first) = runs.peek().filter(|_| self.in_detail(taken)) {
+            let multipliers = first.multipliers().as_slice();
+            // Multipliers are constant within an epoch.
+            if self.detail.last().is_none_or(|(_, last)| last != multipliers) {
+                self.detail.push((taken, multipliers.to_vec()));
+            }
+        }
+        if taken == self.next { Some(self.take(taken, runs)) } else { None }
+    }
+
+    fn take<'a>(&mut self, taken: u64, runs: impl Iterator<Item = &'a DualDynamics>) -> &Snapshot {
         let m = self.requirements.len();
         let mut snapshot = Snapshot {
             steps: taken,
@@ -128,9 +159,10 @@ impl Course {
             averages: vec![Spread::NONE; m],
             multipliers: vec![Spread::NONE; m],
             first: Vec::new(),
-            shortfalls: vec![0.0; m],
+            shortfalls: vec![f64::NEG_INFINITY; m],
+            tolerances: self.scales().map(|scale| self.tolerance * scale).collect(),
         };
-        for (run, dynamics) in runs.into_iter().enumerate() {
+        for (run, dynamics) in runs.enumerate() {
             let (averages, certificate) = (dynamics.averages(), dynamics.certificate());
             let multipliers = dynamics.multipliers().as_slice();
             snapshot.runs += 1;
@@ -192,6 +224,11 @@ impl Course {
         &self.snapshots
     }
 
+    /// The multipliers of the first run in the last twentieth of its steps, whenever they changed.
+    pub fn detail(&self) -> &[(u64, Vec<f64>)] {
+        &self.detail
+    }
+
     /// One for each run.
     pub fn arrivals(&self) -> &[Arrival] {
         &self.arrivals
@@ -227,7 +264,7 @@ mod tests {
             let x = if t < late { -1.0 } else { 0.0 };
             dynamics.observe(&Rewards::new(vec![-2.0, x]).unwrap()).unwrap();
             if course.is_due(t + 1) {
-                course.take(t + 1, [&dynamics]);
+                course.look(t + 1, [&dynamics]);
             }
         }
         course
@@ -252,7 +289,11 @@ mod tests {
         assert_eq!((last.averages[0].least(), last.averages[0].most()), (0.0, 1.0));
         assert_eq!(last.objective.unwrap().mean(), 2.0);
         assert!((last.shortfalls[0] - 0.5).abs() < 1e-9, "x is 1 and may be 0.5: {last:?}");
-        assert_eq!(last.first, all.snapshots()[399].first);
+        // The last 50 steps: ten epochs of 5, each with a multiplier of its own.
+        assert_eq!(all.detail().len(), 11);
+        assert_eq!(all.detail().last().unwrap(), &(1000, last.first.clone()));
+        let ahead = course(0, 1000);
+        assert!((ahead.snapshots()[399].shortfalls[0] - 0.0).abs() < 1e-12, "λ never left 0");
         let json = serde_json::to_value(last).unwrap();
         assert_eq!(json["averages"][0], serde_json::json!([0.5, 0.0, 1.0]));
     }

@@ -252,7 +252,7 @@ impl Contest<'_> {
         let (steps, mut course) = (self.loaded.run.steps, self.loaded.course(self.task));
         let look = |taken: u64, dynamics: &DualDynamics| {
             if course.is_due(taken) {
-                course.take(taken, [dynamics]);
+                course.look(taken, [dynamics]);
             }
         };
         let mut environment = self.environment()?;

@@ -143,12 +143,22 @@ struct Again<'a> {
     report: &'a RunReport,
 }
 
+/// A name for a narrow column.
+fn short(method: &'static str) -> &'static str {
+    match method {
+        "fixed weights" => "fixed",
+        "pid-lagrangian, stopped" => "PID",
+        "primal averaging" => "averaging",
+        other => other.trim_end_matches(", stopped"),
+    }
+}
+
 /// Baselines by what is left of them at the end: the lines that can be run.
 fn shown(comparison: &Comparison) -> impl Iterator<Item = (&'static str, usize)> + '_ {
     let lines = comparison.methods.iter().enumerate();
     lines
         .filter(|(_, entry)| !entry.method().ends_with("online") && entry.method() != "a-crl")
-        .map(|(index, entry)| (entry.method().trim_end_matches(", stopped"), index))
+        .map(|(index, entry)| (short(entry.method()), index))
 }
 
 /// The table by requirement: its bound, A-CRL on average and in the worst run, and the worst run of each baseline.

@@ -144,8 +144,9 @@ pub(crate) fn run_exact(
         let mut course = loaded.course(task);
         let look = |taken: u64, dynamics: &DualDynamics| {
             if course.is_due(taken) {
-                let snapshot = course.take(taken, [dynamics]);
-                if let Some(mut log) = live.and_then(|live| live.lock().ok()) {
+                let snapshot = course.look(taken, [dynamics]);
+                let log = live.and_then(|live| live.lock().ok());
+                if let (Some(snapshot), Some(mut log)) = (snapshot, log) {
                     log.write(&Event::Snapshot(snapshot));
                 }
             }

@@ -313,8 +313,9 @@ impl Plan<'_> {
                 fallbacks = execution.fallbacks();
             }
             if course.is_due(step) {
-                let snapshot = course.take(step, (0..lanes).map(|lane| execution.dynamics(lane)));
-                if let Some(mut log) = live.and_then(|live| live.lock().ok()) {
+                let snapshot = course.look(step, (0..lanes).map(|lane| execution.dynamics(lane)));
+                let log = live.and_then(|live| live.lock().ok());
+                if let (Some(snapshot), Some(mut log)) = (snapshot, log) {
                     log.event(&Event::Snapshot(snapshot))?;
                 }
             }

@@ -1,5 +1,6 @@
-// From the report's data to what Plotly draws: each function takes a plot and gives { data, layout, height }.
-// `look` holds the colours of the theme, `width` is the panel's in pixels, `hidden` the names switched off by the legend.
+// From the report's data to what Plotly draws: each function takes a plot and gives { data, layout }.
+// `look` holds the colours of the theme, `width` is the panel's in pixels, `most` the height that a plane may have,
+// `hidden` the names switched off by the legend.
 "use strict";
 
 const plots = (() => {
@@ -233,10 +234,10 @@ const plots = (() => {
   };
 
   // Equal scales on both axes, whatever the panel's width.
-  const plane = (area, look, width, revision, right) => {
+  const plane = (area, { look, width, revision, most }, right) => {
     const margin = { l: 30, r: right, t: 8, b: 26 };
     const wide = area.x[1] - area.x[0], high = area.y[1] - area.y[0];
-    const scale = Math.min((width - margin.l - margin.r) / wide, 480 / high);
+    const scale = Math.min((width - margin.l - margin.r) / wide, most / high);
     const size = fontSize(width);
     const layout = frame(look, Math.round(scale * wide + margin.l + margin.r), Math.round(scale * high + margin.t + margin.b), revision);
     layout.margin = margin;
@@ -247,7 +248,7 @@ const plots = (() => {
     });
     layout.xaxis = side(area.x);
     layout.yaxis = { ...side(area.y), scaleanchor: "x", scaleratio: 1 };
-    return { layout, scale };
+    return { layout };
   };
 
   const closed = (points) => [...points, points[0]];
@@ -285,8 +286,8 @@ const plots = (() => {
     return { x, y };
   };
 
-  const field = (plot, { look, width, revision }, arrows) => {
-    const { layout } = plane(plot.area, look, width, revision, 10);
+  const field = (plot, setting, arrows) => {
+    const { look } = setting, { layout } = plane(plot.area, setting, 10);
     const data = plot.regions.filter((region) => region.outline.length).map((region) => ({
       type: "scatter", mode: "lines", fill: "toself", x: closed(region.outline).map(([x]) => x), y: closed(region.outline).map(([, y]) => y),
       fillcolor: faded(look.colours[region.colour], 0.28), line: { color: look.colours[region.colour], width: 1.2 }, name: plain(region.name),
@@ -300,13 +301,14 @@ const plots = (() => {
   };
 
   // Colours follow the root of the share, so that ways show beside the places where time is spent.
-  const heat = (plot, { look, width, revision }) => {
+  const heat = (plot, setting) => {
+    const { look, width } = setting;
     const { columns, area } = plot, rows = Math.ceil(plot.shares.length / columns);
     const most = Math.max(...plot.shares.filter(finite), 1e-12);
     const cell = [(area.x[1] - area.x[0]) / columns, (area.y[1] - area.y[0]) / rows];
     const row = (values, r) => values.slice(r * columns, (r + 1) * columns);
     const grid = (values) => Array.from({ length: rows }, (_, r) => row(values, r));
-    const { layout } = plane(area, look, width, revision, 66);
+    const { layout } = plane(area, setting, 66);
     const inside = layout.width - layout.margin.l - layout.margin.r;
     const unit = Math.pow(10, Math.floor(Math.log10(most)));
     const ticks = [0, 0.05, 0.2, 0.5, 1, 2, 4, 6, 9].map((k) => k * unit).filter((v) => v <= most);

@@ -39,8 +39,8 @@ pub(super) fn draw(bars: &Bars, canvas: &mut Canvas, place: Rect) {
             let looks = format!("stroke=\"{INK}\" stroke-width=\"1.5\" stroke-dasharray=\"4 3\"");
             canvas.line((start - 0.04 * group, at), (end, at), &looks);
             let text = number(bound);
-            if text_width(&text, 11.5) < 0.2 * group {
-                canvas.text(end + 2.0, at + 4.0, Anchor::Start, Type::new(11.5, INK), &text);
+            if text_width(&text, 11.5) < 0.2 * group - 5.0 {
+                canvas.text(end + 5.0, at + 4.0, Anchor::Start, Type::new(11.5, INK), &text);
             }
         }
     }

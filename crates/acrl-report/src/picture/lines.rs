@@ -28,7 +28,7 @@ pub(super) fn draw(lines: &Lines, canvas: &mut Canvas, place: Rect) {
     let right = if levels.is_empty() { 14.0 } else { label + 10.0 };
     let (inside, y) = frame(canvas, place, right, y, &lines.y.label);
     let x = x.on(inside.x, inside.right());
-    let mut ticks = x.ticks((inside.width / 75.0) as usize);
+    let mut ticks = x.ticks((inside.width / 62.0) as usize);
     ticks.retain(|(value, _)| x.shows(*value));
     for (value, text) in &ticks {
         let at = x.at(*value);
@@ -54,7 +54,7 @@ pub(super) fn draw(lines: &Lines, canvas: &mut Canvas, place: Rect) {
 /// The y axis: its lines, numbers and label. Gives what is left for the data, and the scale there.
 pub(super) fn frame(canvas: &mut Canvas, place: Rect, right: f64, y: Scale, label: &str) -> (Rect, Scale) {
     let (top, bottom) = (8.0, 46.0);
-    let count = ((place.height - top - bottom) / 45.0).max(2.0) as usize;
+    let count = ((place.height - top - bottom) / 36.0).max(2.0) as usize;
     let ticks: Vec<_> = y.ticks(count).into_iter().filter(|(value, _)| y.shows(*value)).collect();
     let wide = ticks.iter().map(|(_, text)| text_width(text, TICK)).fold(0.0, f64::max);
     let named = if label.is_empty() { 0.0 } else { 22.0 };

@@ -36,6 +36,8 @@ fn fonts() -> Arc<Database> {
         let mut fonts = Database::new();
         fonts.load_font_data(notosans::REGULAR_TTF.to_vec());
         fonts.load_font_data(notosans::BOLD_TTF.to_vec());
+        // For the few letters that the other has not, such as ₀ and ✓.
+        fonts.load_font_data(dejavu::sans_condensed::regular().to_vec());
         fonts.set_sans_serif_family("Noto Sans");
         Arc::new(fonts)
     };

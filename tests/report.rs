@@ -1,0 +1,152 @@
+//! Folders and reports as a user meets them.
+#![allow(missing_docs)]
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn acrl(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_acrl")).args(args).output().unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn events(folder: &Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(folder.join("events.jsonl")).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn a_run_leaves_its_events_and_a_report() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path().join("deep/run");
+    let path = folder.to_str().unwrap();
+    let run = ["run", "monitoring", "--runs", "3", "--steps", "20000", "--folder", path];
+    assert_eq!(acrl(&run).status.code(), Some(0));
+    let events = events(&folder);
+    let kinds: Vec<&str> = events.iter().map(|event| event["type"].as_str().unwrap()).collect();
+    assert_eq!((kinds[0], kinds[1], kinds[kinds.len() - 1]), ("requirements", "started", "finished"));
+    assert_eq!(kinds.iter().filter(|kind| **kind == "snapshot").count(), 400);
+    assert_eq!(events[0]["data"][1]["bound"].as_f64(), Some(1.0 / 3.0));
+    let last = &events[events.len() - 2]["data"];
+    assert_eq!((&last["steps"], &last["of"]), (&Value::from(20_000), &Value::from(20_000)));
+    let certified = last["shortfalls"][0].as_f64().unwrap();
+    assert!(
+        (certified
+            - events[events.len() - 1]["data"]["certificate"]["requirements"][0]["shortfall"]
+                .as_f64()
+                .unwrap())
+        .abs()
+            < 1e-12
+    );
+    for file in
+        ["report.html", "report.json", "figures/averages.svg", "figures/averages.png", "data/averages.csv"]
+    {
+        assert!(folder.join(file).metadata().is_ok_and(|file| file.len() > 100), "{file}");
+    }
+    let report: Value =
+        serde_json::from_str(&std::fs::read_to_string(folder.join("report.json")).unwrap()).unwrap();
+    assert_eq!(report["good"], true);
+    assert!(report["lead"].as_str().unwrap().contains("All 2 requirements are met in every one of 3 runs"));
+    assert!(report["command"].as_str().unwrap().starts_with("acrl run monitoring --runs 3"));
+
+    // What is there is not lost by mistake.
+    let again = acrl(&run);
+    assert_eq!(again.status.code(), Some(2));
+    assert!(stderr(&again).contains("holds a run already") && stderr(&again).contains("--replace"));
+    assert_eq!(acrl(&[&run[..], &["--replace"]].concat()).status.code(), Some(0));
+    std::fs::write(folder.join("checkpoint"), "of a training").unwrap();
+    let training = acrl(&[&run[..], &["--replace"]].concat());
+    assert_eq!(training.status.code(), Some(2));
+    assert!(stderr(&training).contains("holds a training"), "{}", stderr(&training));
+}
+
+#[test]
+fn a_trained_policy_shows_its_arrows_and_where_the_time_goes() {
+    let place = tempfile::tempdir().unwrap();
+    let (policy, folder) = (place.path().join("p.safetensors"), place.path().join("run"));
+    let (policy, logs) = (policy.to_str().unwrap(), place.path().join("training"));
+    let train =
+        ["train", "planar-speed", "--steps", "300000", "-o", policy, "--folder", logs.to_str().unwrap()];
+    assert_eq!(acrl(&train).status.code(), Some(0));
+    let run = ["run", policy, "--runs", "2", "--steps", "5000", "--folder", folder.to_str().unwrap()];
+    assert!(acrl(&run).status.code().is_some_and(|code| code < 2));
+    let report: Value =
+        serde_json::from_str(&std::fs::read_to_string(folder.join("report.json")).unwrap()).unwrap();
+    let figures: Vec<&Value> = report["blocks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|block| block["kind"] == "figure")
+        .map(|block| &block["content"])
+        .collect();
+    let names: Vec<&str> = figures.iter().map(|figure| figure["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["averages", "multipliers", "certificate", "policy", "occupation"]);
+    let field = &figures[3]["panels"][0]["plot"]["field"];
+    assert_eq!(field["sliders"].as_array().unwrap().len(), 4);
+    assert_eq!(field["model"]["shape"], serde_json::json!([6, 64, 64, 2]));
+    for arrow in field["arrows"].as_array().unwrap() {
+        let length = arrow["dx"].as_f64().unwrap().hypot(arrow["dy"].as_f64().unwrap());
+        assert!(length <= 2.0 + 1e-9, "the speed limit is 2: {length}");
+    }
+    let shares = figures[4]["panels"][0]["plot"]["heat"]["shares"].as_array().unwrap();
+    assert!((shares.iter().map(|share| share.as_f64().unwrap()).sum::<f64>() - 1.0).abs() < 1e-9);
+    assert!(folder.join("report.html").metadata().unwrap().len() < 8_000_000);
+}
+
+#[test]
+fn compare_writes_a_report_and_says_when_requirements_are_met() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path().join("compare");
+    let output =
+        acrl(&["compare", "monitoring", "--json", "--budget", "20000", "--folder", folder.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(0));
+    let comparison: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let methods = comparison["methods"].as_array().unwrap();
+    let of = |name: &str| methods.iter().find(|entry| entry["method"] == name).unwrap();
+    assert!((comparison["optimum"].as_f64().unwrap() - 1.0 / 3.0).abs() < 1e-6);
+    let ours = of("a-crl (exact)");
+    assert!(ours["met_from"].as_u64().is_some_and(|step| step < 20_000), "{ours}");
+    assert!(ours["transient"].as_f64().unwrap() < 0.01);
+    // A policy that is kept misses a requirement from beginning to end.
+    let fixed = of("fixed weights");
+    assert_eq!((&fixed["met_from"], fixed["met"].as_bool()), (&Value::Null, Some(false)));
+    assert!(fixed["transient"].as_f64().unwrap() > 0.1);
+    assert!(folder.join("figures/comparison.png").exists());
+    let refused = acrl(&["compare", "monitoring", "--trainings", "2"]);
+    assert_eq!(refused.status.code(), Some(2));
+}
+
+#[test]
+fn compare_trains_each_method_with_several_seeds() {
+    let args = [
+        "compare",
+        "planar-speed",
+        "--methods",
+        "a_crl,primal_dual",
+        "--budget",
+        "40000",
+        "--trainings",
+        "2",
+        "--runs",
+        "2",
+        "--steps",
+        "2000",
+        "--json",
+    ];
+    let first = acrl(&args);
+    let comparison: Value = serde_json::from_slice(&first.stdout).unwrap();
+    assert_eq!(comparison["trainings"], 2);
+    let names: Vec<&str> = comparison["methods"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|entry| entry["method"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["a-crl", "primal-dual, online", "primal-dual, stopped"]);
+    let one = acrl(&[&args[..], &["--threads", "1"]].concat());
+    assert_eq!(first.stdout, one.stdout, "the number of threads makes no difference");
+}
