@@ -6,9 +6,8 @@
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
 
-run: ## solve and run the monitoring problem
-	cargo run --release -- solve monitoring
-	cargo run --release -- run monitoring
+run: ## the demo: train, run, compare, change the requirements
+	cargo run --release -- demo
 
 test: ## all tests (installs chromium for those of the browser where there is none)
 	tests/install-browser.sh
@@ -30,7 +29,8 @@ bench-train: ## PPO beside its peers (installs them on first use); ARGS=--curves
 	python3 benches/train/run.py --acrl "$${CARGO_TARGET_DIR:-target}/release/examples/bench-train" $(ARGS)
 
 figures: ## redraw the pictures of the README
-	cargo run --release -p acrl-cli --example figure
+	cargo run --release -- demo --folder target/figures
+	for name in comparison averages policy occupation; do cp target/figures/figures/$$name.png docs/images/demo-$$name.png; done
 
 fuzz: ## fuzz the .drn reader for five minutes (needs cargo-fuzz)
 	RUSTC_BOOTSTRAP=1 cargo fuzz run drn fuzz/corpus/drn fuzz/seeds/drn -- -max_total_time=300 -dict=fuzz/drn.dict

@@ -194,7 +194,7 @@ window.acrl = (() => {
     if (what === "drawing" || width < 40) return;
     const columns = Math.max(1, Math.min(entry.figure.columns, entry.figure.panels.length));
     const paper = document.body.classList.contains("printing");
-    const height = Math.round(Math.min(columns > 1 || paper ? 290 : 360, Math.max(230, width * 0.75)));
+    const height = Math.round(Math.min(columns > 1 || paper ? 290 : 360, Math.max(255, width * 0.75)));
     const setting = { look: look(), width, height, most: paper ? 340 : 480, revision: entry.figure.name, hidden: entry.hidden };
     const { data, layout, relabel } = plots[what](plot, setting, what === "field" ? arrowsOf(state, plot) : null);
     state.relabel = relabel;

@@ -28,7 +28,7 @@ pub(super) fn draw(lines: &Lines, canvas: &mut Canvas, place: Rect) {
     let right = if levels.is_empty() { 14.0 } else { label + 10.0 };
     let (inside, y) = frame(canvas, place, right, y, &lines.y.label);
     let x = x.on(inside.x, inside.right());
-    let mut ticks = x.ticks((inside.width / 62.0) as usize);
+    let mut ticks = x.ticks((inside.width / 52.0) as usize);
     ticks.retain(|(value, _)| x.shows(*value));
     for (value, text) in &ticks {
         let at = x.at(*value);
@@ -40,13 +40,13 @@ pub(super) fn draw(lines: &Lines, canvas: &mut Canvas, place: Rect) {
 
     canvas.clipped(inside, |canvas| {
         lines.series.iter().for_each(|series| band(series, canvas, &x, &y));
+        lines.series.iter().for_each(|series| curve(series, canvas, &x, &y));
         for level in levels.iter().filter(|level| y.shows(level.value)) {
             let colour = level.colour.map_or_else(|| SOFT.to_owned(), hex);
             let at = y.at(level.value);
             let looks = format!("stroke=\"{colour}\" stroke-width=\"1.4\" stroke-dasharray=\"7 5\"");
             canvas.line((inside.x, at), (inside.right(), at), &looks);
         }
-        lines.series.iter().for_each(|series| curve(series, canvas, &x, &y));
     });
     labels(&levels, canvas, inside, &y);
 }
