@@ -29,7 +29,12 @@ const UNDRAWN: &str = "(() => {
 const FITS: &str = "document.documentElement.scrollWidth <= innerWidth";
 
 fn drawn(browser: &mut Browser) {
-    browser.wait("every figure is drawn", &format!("{UNDRAWN}.length === 0"));
+    let begin = Instant::now();
+    while browser.eval(&format!("{UNDRAWN}.length")) != 0 {
+        let late = begin.elapsed() > chromium::PATIENCE;
+        assert!(!late, "not drawn: {} {:?}", browser.eval(UNDRAWN), browser.problems());
+        std::thread::sleep(Duration::from_millis(50));
+    }
 }
 
 /// That the page has met no error, and has asked nobody but those whose addresses begin like this.

@@ -140,10 +140,11 @@ pub(crate) fn multipliers(name: &str, specification: &Specification, course: &Co
         runs => format!("average so far, over {runs} runs"),
     };
     let indices = 0..requirements.len();
-    let panels = vec![
-        panel(all, indices.clone().map(so_far).collect()),
-        panel("the end of the first run, as it was".to_owned(), indices.map(last).collect()),
-    ];
+    let mut panels = vec![panel(all, indices.clone().map(so_far).collect())];
+    // A run that was stopped has no end to show.
+    if !course.detail().is_empty() {
+        panels.push(panel("the end of the first run, as it was".to_owned(), indices.map(last).collect()));
+    }
     Figure {
         name: name.to_owned(),
         title: "Multipliers".to_owned(),
@@ -151,7 +152,7 @@ pub(crate) fn multipliers(name: &str, specification: &Specification, course: &Co
                   switches. That none grows for ever is the proof that all are met. (The averages are taken over the \
                   moments that are drawn.)"
             .to_owned(),
-        columns: 2,
+        columns: panels.len(),
         panels,
     }
 }
