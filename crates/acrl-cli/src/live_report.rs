@@ -41,7 +41,8 @@ fn lead(live: &Live, done: bool) -> String {
         let so_far = if done { "" } else { " so far" };
         parts.push(format!("{n} of {} {what}{so_far}", live.requirements.len()));
     }
-    let complete = live.finished || live.trained();
+    let to_the_end = live.execution.is_some_and(|execution| execution.done >= execution.of);
+    let complete = (live.finished && to_the_end) || live.trained();
     let parts = parts.join(", ");
     match (parts.is_empty(), done, complete) {
         (true, false, _) => "Waiting for the first event.".to_owned(),
