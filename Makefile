@@ -9,7 +9,8 @@ help: ## list the targets
 run: ## the demo: train, run, compare, change the requirements
 	cargo run --release -- demo
 
-test: ## all tests
+test: ## all tests (installs chromium for those of the browser where there is none)
+	tests/install-browser.sh
 	cargo test --workspace --profile checked
 
 lint: ## formatting, lints, documentation without warnings

@@ -344,3 +344,34 @@ fn ctrl_c_reports_what_there_is() {
     assert!(steps > 0 && steps < 10_000_000_000_000, "{steps}");
     assert!(String::from_utf8_lossy(&output.stderr).contains("stopped by Ctrl-C"));
 }
+
+#[test]
+fn view_refuses_what_is_no_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    std::fs::create_dir_all(at("empty")).unwrap();
+    std::fs::create_dir_all(at("runs/first")).unwrap();
+    std::fs::write(at("runs/first/events.jsonl"), "{}\n").unwrap();
+    std::fs::write(at("notes.txt"), "notes").unwrap();
+    std::fs::write(at("notes.html"), "notes").unwrap();
+    for (name, expected) in [
+        ("missing", "missing: "),
+        ("empty", "expected report.html or events.jsonl in it"),
+        ("runs", "; there is one in "),
+        ("runs/first", "has nothing to show"),
+        ("notes.txt", "is no report: expected a run's folder"),
+        ("notes.html", "is no report: expected a run's folder"),
+    ] {
+        let output = acrl(&["view", "--no-open", at(name).to_str().unwrap()]);
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{name}: {stderr}");
+        assert!(stderr.contains(expected), "{name}: {stderr}");
+        assert!(output.stdout.is_empty(), "{name}");
+    }
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    std::fs::write(at("empty/report.html"), "<!DOCTYPE html>").unwrap();
+    let output = acrl(&["view", "--no-open", "--port", &port, at("empty").to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("choose another --port"));
+}

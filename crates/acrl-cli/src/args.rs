@@ -139,6 +139,18 @@ Examples:
   acrl check model.drn --maximize r0 --require 'r1>=0.2' --loss 0.01")]
     Check(CheckArgs),
 
+    /// Look at a run in the browser: its report, or its curves while it is going on
+    #[command(after_help = "\
+Examples:
+  acrl view runs/demo                    the report of a run
+  acrl view runs/wireless                a training's curves, while it is going on
+  acrl view run.jsonl                    the log of 'acrl run --log run.jsonl'
+  acrl view runs/demo --no-open --port 8000
+
+It serves the page on this machine only (127.0.0.1), prints where, and ends with Ctrl-C.
+A finished run shows its report; /live has its curves.")]
+    View(ViewArgs),
+
     /// List the problems that come with acrl
     Problems,
 
@@ -373,6 +385,22 @@ pub(crate) struct CheckArgs {
     /// Wanted near-optimality, as a share of the objective's range: prints the step size for it
     #[arg(long, value_name = "X", allow_negative_numbers = true, default_value_t = 0.01, value_parser = positive)]
     pub(crate) loss: f64,
+}
+
+/// `acrl view`.
+#[derive(Debug, Args)]
+pub(crate) struct ViewArgs {
+    /// A run's folder (with report.html or events.jsonl), a report (.html), or a log of events (.jsonl)
+    #[arg(value_name = "RUN", value_hint = clap::ValueHint::AnyPath)]
+    pub(crate) run: PathBuf,
+
+    /// Port to serve on; 0 takes any that is free
+    #[arg(long, value_name = "N", allow_negative_numbers = true, default_value_t = 0)]
+    pub(crate) port: u16,
+
+    /// Do not open the browser
+    #[arg(long)]
+    pub(crate) no_open: bool,
 }
 
 /// `acrl init`.

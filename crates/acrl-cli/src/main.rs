@@ -7,14 +7,18 @@ mod commands;
 mod comparison;
 mod figures;
 mod folder;
+mod follow;
 mod input;
 mod interrupt;
+mod live;
+mod live_report;
 mod log;
 mod occupation;
 mod output;
 mod page;
 mod plane;
 mod report;
+mod server;
 
 use std::process::ExitCode;
 
@@ -58,6 +62,7 @@ fn main() -> ExitCode {
         Command::Train(args) => commands::train::train(args, &cli.global, &mut output),
         Command::Compare(args) => commands::compare::compare(args, &cli.global, &mut output),
         Command::Check(args) => commands::check::check(args, &cli.global, &mut output),
+        Command::View(args) => commands::view::view(args, &cli.global, &mut output),
         Command::Problems => commands::problems::problems(&mut output),
         Command::Init(args) => commands::init::init(args, &mut output),
         Command::Completions { shell } => commands::completions::completions(*shell, &mut output),

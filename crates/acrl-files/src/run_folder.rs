@@ -2,6 +2,7 @@
 
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use acrl::{Event, Named};
 use serde::{Deserialize, Serialize};
@@ -123,6 +124,17 @@ impl RunFolder {
         path.join(CHECKPOINT)
     }
 
+    /// Whether somebody is writing to the run in this folder; `None` if that cannot be told, as where there is no run or
+    /// the file system knows no locks.
+    pub fn in_use(path: &Path) -> Option<bool> {
+        let file = File::open(path.join(LOCK)).ok()?;
+        match file.try_lock_shared() {
+            Ok(()) => Some(false),
+            Err(TryLockError::WouldBlock) => Some(true),
+            Err(TryLockError::Error(_)) => None,
+        }
+    }
+
     /// The folder.
     pub fn path(&self) -> &Path {
         &self.path
@@ -183,7 +195,13 @@ impl RunFolder {
 fn lock(path: &Path) -> Result<File, Error> {
     let name = path.join(LOCK);
     let file = File::create(&name).map_err(Error::io("open", &name))?;
-    match file.try_lock() {
+    let mut taken = file.try_lock();
+    if let Err(TryLockError::WouldBlock) = taken {
+        // Perhaps somebody who only asked whether the folder is in use.
+        std::thread::sleep(Duration::from_millis(100));
+        taken = file.try_lock();
+    }
+    match taken {
         Err(TryLockError::WouldBlock) => Err(Error::RunInUse(path.to_owned())),
         // Where the file system knows no locks, nobody is kept out.
         Err(TryLockError::Error(_)) | Ok(()) => Ok(file),

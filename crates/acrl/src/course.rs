@@ -69,6 +69,8 @@ pub struct Snapshot {
     pub first: Vec<f64>,
     /// The certified shortfall of each requirement in the worst run; negative where every run is ahead by that.
     pub shortfalls: Vec<f64>,
+    /// The certified shortfall up to which each requirement counts as met.
+    pub tolerances: Vec<f64>,
 }
 
 /// How one run came to meet its requirements.
@@ -158,6 +160,7 @@ impl Course {
             multipliers: vec![Spread::NONE; m],
             first: Vec::new(),
             shortfalls: vec![f64::NEG_INFINITY; m],
+            tolerances: self.scales().map(|scale| self.tolerance * scale).collect(),
         };
         for (run, dynamics) in runs.enumerate() {
             let (averages, certificate) = (dynamics.averages(), dynamics.certificate());

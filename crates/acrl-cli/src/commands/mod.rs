@@ -11,3 +11,4 @@ pub(crate) mod run;
 pub(crate) mod run_policy;
 pub(crate) mod solve;
 pub(crate) mod train;
+pub(crate) mod view;
