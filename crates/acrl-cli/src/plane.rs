@@ -98,9 +98,7 @@ impl<'a> Plane<'a> {
     ) -> anyhow::Result<Figure> {
         let specification = task.specification();
         let names = specification.names();
-        let most = multipliers.iter().copied().fold(1.0, f64::max);
-        // A round number with room to move.
-        let most = (2.0 * most).ceil();
+        let most = nice(2.0 * multipliers.iter().copied().fold(0.0, f64::max));
         let colours = colours(specification);
         let sliders = names.iter().zip(multipliers).enumerate().map(|(i, (name, value))| Slider {
             name: name.clone(),
@@ -229,6 +227,15 @@ impl<'a> Plane<'a> {
             parameters: policy.actor().parameters().to_vec(),
         })
     }
+}
+
+/// The least of 1, 2, 5, 10, 20 … (and their tenths) that is not below; 1 for nothing.
+fn nice(value: f64) -> f64 {
+    if value <= 0.0 {
+        return 1.0;
+    }
+    let power = 10f64.powf(value.log10().floor());
+    [1.0, 2.0, 5.0, 10.0].iter().map(|step| step * power).find(|nice| *nice >= value).unwrap_or(10.0 * power)
 }
 
 /// A closed polygon; of a disc, one with many corners.

@@ -163,7 +163,7 @@ impl Course {
             tolerances: self.scales().map(|scale| self.tolerance * scale).collect(),
         };
         for (run, dynamics) in runs.enumerate() {
-            let (averages, certificate) = (dynamics.averages(), dynamics.certificate());
+            let (averages, shortfalls) = (dynamics.averages(), dynamics.shortfalls());
             let multipliers = dynamics.multipliers().as_slice();
             snapshot.runs += 1;
             if let (Some(spread), Some(sign)) = (&mut snapshot.objective, self.objective) {
@@ -174,7 +174,7 @@ impl Course {
                 snapshot.averages[i].add(sign * averages[i + 1] + 0.0);
                 snapshot.multipliers[i].add(multipliers[i]);
                 let shortfall = &mut snapshot.shortfalls[i];
-                *shortfall = shortfall.max(certificate.requirements[i].shortfall);
+                *shortfall = shortfall.max(shortfalls[i]);
                 behind = behind.max((c - averages[i + 1]) / scale);
             }
             if run == 0 {

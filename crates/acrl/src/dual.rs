@@ -251,14 +251,18 @@ impl DualDynamics {
         self.ledger.totals.iter().map(|total| total / n).collect()
     }
 
+    /// (L_n − L_0)/(α n) of each requirement since the ledger was opened: its average is behind by at most this, and ahead by
+    /// at least as much where it is negative.
+    pub fn shortfalls(&self) -> Vec<f64> {
+        let (ledger, n) = (self.ledger(), self.ledger.steps.max(1) as f64);
+        (0..self.len()).map(|i| (ledger[i] - self.ledger.opening[i]) / (self.gains[i] * n)).collect()
+    }
+
     /// What is proved about each requirement since the ledger was opened.
     pub fn certificate(&self) -> Certificate {
-        let (averages, ledger) = (self.averages(), self.ledger());
-        let n = self.ledger.steps.max(1) as f64;
-        let entries = self.requirements.iter().enumerate().map(|(i, requirement)| {
-            let shortfall = (ledger[i] - self.ledger.opening[i]) / (self.gains[i] * n);
-            Certified::new(requirement, averages[i + 1], shortfall)
-        });
+        let averages = self.averages();
+        let entries = self.requirements.iter().zip(self.shortfalls()).enumerate();
+        let entries = entries.map(|(i, (r, shortfall))| Certified::new(r, averages[i + 1], shortfall));
         Certificate { steps: self.ledger.steps, requirements: entries.collect() }
     }
 
