@@ -285,7 +285,7 @@ fn trainings_and_runs_can_be_watched() {
     interrupt(&view.process);
     assert_eq!(view.process.wait().unwrap().code(), Some(0), "Ctrl-C ends the view well");
 
-    let mut browser = Browser::start();
+    browser.forget();
     let run = folder.path().join("run");
     let mut running = started(&run, &["run", "queue", "--steps", "4e8"]);
     let view = View::of(&run);

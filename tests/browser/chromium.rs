@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tungstenite::{Message, WebSocket};
 
 /// How long anything may take on a busy machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// One page of a browser of its own. Dropping it ends the browser.
 pub(crate) struct Browser {
@@ -145,6 +145,13 @@ impl Browser {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("../browser");
         std::fs::create_dir_all(&folder).unwrap();
         std::fs::write(folder.join(format!("{name}.png")), base64(shot["data"].as_str().unwrap())).unwrap();
+    }
+
+    /// Closes the page and forgets what it did.
+    pub(crate) fn forget(&mut self) {
+        self.call("Page.navigate", json!({ "url": "about:blank" }));
+        self.wait("the page is gone", "location.href === 'about:blank'");
+        self.events.clear();
     }
 
     /// Errors that the page has met: uncaught, or written to the console.
