@@ -132,7 +132,7 @@ fn execution(live: &Live) -> Vec<Figure> {
         figures.push(draw(
             "averages",
             "Averages so far",
-            "Each requirement's average reward since the beginning, and the level that it should reach (dashed).",
+            "Each requirement's average reward since the beginning, and the level that it should keep to (dashed).",
             "average",
             false,
             &|i| {
@@ -154,12 +154,15 @@ fn execution(live: &Live) -> Vec<Figure> {
             &|i| (one(i, &live.requirements[i].multipliers, live.epochs, band), None),
         ));
     }
+    let one_tolerance = groups(live).len() == 1
+        && live.requirements.windows(2).all(|pair| pair[0].tolerance == pair[1].tolerance);
     let positive = |tracked: &Tracked| tracked.shortfalls.points().filter(|p| p.mean > 0.0).count() > 1;
     if live.requirements.iter().any(positive) {
         figures.push(draw(
             "shortfalls",
             "Certified shortfalls",
-            "By how much the average of the worst run can be behind its bound at most: proved, whatever the agent does.",
+            "By how much the average of the worst run can be behind its bound at most: proved, whatever the agent does. \
+             Met: below the dashed line.",
             "certified shortfall",
             true,
             &|i| {
@@ -167,8 +170,11 @@ fn execution(live: &Live) -> Vec<Figure> {
                 let mut series = one(i, &tracked.shortfalls, false, None);
                 // Zero has no logarithm.
                 series.y.iter_mut().filter(|y| **y <= 0.0).for_each(|y| *y = f64::NAN);
-                let text = format!("{}: met from here", tracked.name);
-                (series, tracked.tolerance.map(|tolerance| bound(i, tolerance, text)))
+                let level = tracked.tolerance.map(|tolerance| match one_tolerance {
+                    true => Bound { name: "met".to_owned(), value: tolerance, colour: Colour::Grey },
+                    false => bound(i, tolerance, format!("{}: met", tracked.name)),
+                });
+                (series, level.filter(|_| i == 0 || !one_tolerance))
             },
         ));
     }
@@ -355,6 +361,10 @@ mod tests {
         let report = report(&live, true, "a", String::new());
         assert_eq!(report.lead, "Finished: 200,000 steps, 1 of 2 requirements met.");
         assert_eq!(report.good, Some(false));
+        let Block::Figure(shortfalls) = &report.blocks[3] else { panic!("not a figure") };
+        let Plot::Lines(lines) = &shortfalls.panels[0].plot else { panic!("not lines") };
+        let levels: Vec<_> = lines.bounds.iter().map(|bound| (bound.name.as_str(), bound.value)).collect();
+        assert_eq!(levels, [("met", 0.005)], "one line where the tolerance is the same");
     }
 
     #[test]
