@@ -1,5 +1,5 @@
 //! The README's first command, as it is: about a minute on two cores.
-#![allow(missing_docs)]
+#![allow(missing_docs, clippy::unwrap_used)]
 
 #[path = "browser/chromium.rs"]
 mod chromium;

@@ -1,5 +1,5 @@
 //! Folders and reports as a user meets them.
-#![allow(missing_docs)]
+#![allow(missing_docs, clippy::unwrap_used)]
 
 use std::path::Path;
 use std::process::{Command, Output};

@@ -161,12 +161,15 @@ fn shown(comparison: &Comparison) -> impl Iterator<Item = (&'static str, usize)>
         .map(|(index, entry)| (short(entry.method()), index))
 }
 
+/// What a cell says, and whether that is good.
+type Judged = (String, Option<bool>);
+
 /// The table by requirement: its bound, A-CRL on average and in the worst run, and the worst run of each baseline.
 fn table(
     task: &BatchTask<'_>,
     ours: &Contestant,
     comparison: &Comparison,
-) -> (Vec<String>, Vec<Vec<(String, Option<bool>)>>) {
+) -> (Vec<String>, Vec<Vec<Judged>>) {
     let mut header: Vec<String> = ["", "bound", "A-CRL", "worst run"].map(str::to_owned).to_vec();
     header.extend(shown(comparison).map(|(name, _)| name.to_owned()));
     let mut rows = Vec::new();
