@@ -1,4 +1,5 @@
 //! A headless browser, driven over the DevTools protocol: as much of it as the tests need.
+#![allow(dead_code)] // Each test uses its part.
 
 use std::io::{BufRead as _, BufReader, ErrorKind};
 use std::net::TcpStream;
