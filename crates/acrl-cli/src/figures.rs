@@ -17,6 +17,27 @@ pub(crate) fn relation(requirement: &Requirement) -> String {
     format!("{} {sign} {}", requirement.name(), number(requirement.bound(), 4))
 }
 
+/// Bounds of at most this ratio share a pair of axes.
+const ONE_SCALE: f64 = 20.0;
+
+/// Which of these can share a pair of axes, by their bounds: all if those are of one size; else each has its own, with its name as
+/// title.
+pub(crate) fn groups(named: &[(&str, Option<f64>)]) -> Vec<(String, Vec<usize>)> {
+    let sizes = named.iter().filter_map(|(_, bound)| *bound).map(f64::abs);
+    let (least, most) = sizes
+        .filter(|size| *size > 0.0)
+        .fold((f64::INFINITY, 0.0_f64), |(least, most), size| (least.min(size), most.max(size)));
+    if most <= ONE_SCALE * least {
+        return vec![(String::new(), (0..named.len()).collect())];
+    }
+    named.iter().enumerate().map(|(i, (name, _))| ((*name).to_owned(), vec![i])).collect()
+}
+
+fn groups_of(specification: &Specification) -> Vec<(String, Vec<usize>)> {
+    let requirements = specification.requirements();
+    groups(&requirements.iter().map(|r| (r.name(), Some(r.bound()))).collect::<Vec<_>>())
+}
+
 /// An axis over steps.
 fn steps() -> Axis {
     Axis { label: "step".to_owned(), ..Axis::default() }
@@ -67,24 +88,27 @@ fn spread(name: &str, colour: Colour, course: &Course, of: impl Fn(&Snapshot) ->
 pub(crate) fn averages(name: &str, specification: &Specification, course: &Course) -> Figure {
     let colours = colours(specification);
     let requirements = specification.requirements();
-    let bounds = requirements.iter().map(Requirement::bound);
-    let seen = settled(course).flat_map(|s| s.averages.iter().flat_map(|a| [a.least(), a.most()]));
-    let shown = range(bounds.chain(seen));
-    let mut panels = vec![Panel {
-        title: String::new(),
-        plot: Plot::Lines(Lines {
-            x: steps(),
-            y: Axis { range: shown, ..axis("average so far") },
-            series: (0..requirements.len())
-                .map(|i| spread(requirements[i].name(), colours[i], course, |s| Some(s.averages[i])))
-                .collect(),
-            bounds: requirements
-                .iter()
-                .zip(&colours)
-                .map(|(r, colour)| Bound { name: relation(r), value: r.bound(), colour: *colour })
-                .collect(),
-        }),
-    }];
+    let panel = |(title, members): (String, Vec<usize>)| {
+        let bounds = members.iter().map(|i| requirements[*i].bound());
+        let seen = settled(course).flat_map(|s| members.iter().map(|i| &s.averages[*i]));
+        let shown = range(bounds.chain(seen.flat_map(|a| [a.least(), a.most()])));
+        let bound = |i: &usize| {
+            let r = &requirements[*i];
+            Bound { name: relation(r), value: r.bound(), colour: colours[*i] }
+        };
+        let curve =
+            |i: &usize| spread(requirements[*i].name(), colours[*i], course, |s| Some(s.averages[*i]));
+        Panel {
+            title,
+            plot: Plot::Lines(Lines {
+                x: steps(),
+                y: Axis { range: shown, ..axis("average so far") },
+                series: members.iter().map(curve).collect(),
+                bounds: members.iter().map(bound).collect(),
+            }),
+        }
+    };
+    let mut panels: Vec<Panel> = groups_of(specification).into_iter().map(panel).collect();
     if let Some(objective) = specification.objective() {
         let goal = if objective.sign() > 0.0 { "as much as possible" } else { "as little as possible" };
         panels.push(Panel {
@@ -139,11 +163,17 @@ pub(crate) fn multipliers(name: &str, specification: &Specification, course: &Co
         1 => "average so far".to_owned(),
         runs => format!("average so far, over {runs} runs"),
     };
-    let indices = 0..requirements.len();
-    let mut panels = vec![panel(all, indices.clone().map(so_far).collect())];
-    // A run that was stopped has no end to show.
-    if !course.detail().is_empty() {
-        panels.push(panel("the end of the first run, as it was".to_owned(), indices.map(last).collect()));
+    let end = "the end of the first run, as it was";
+    let titled = |name: &str, title: &str| {
+        if name.is_empty() { title.to_owned() } else { format!("{name}: {title}") }
+    };
+    let mut panels = Vec::new();
+    for (name, members) in groups_of(specification) {
+        panels.push(panel(titled(&name, &all), members.iter().copied().map(so_far).collect()));
+        // A run that was stopped has no end to show.
+        if !course.detail().is_empty() {
+            panels.push(panel(titled(&name, end), members.into_iter().map(last).collect()));
+        }
     }
     Figure {
         name: name.to_owned(),
@@ -152,7 +182,7 @@ pub(crate) fn multipliers(name: &str, specification: &Specification, course: &Co
                   switches. That none grows for ever is the proof that all are met. (The averages are taken over the \
                   moments that are drawn.)"
             .to_owned(),
-        columns: panels.len(),
+        columns: panels.len().min(2),
         panels,
     }
 }

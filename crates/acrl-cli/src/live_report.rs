@@ -5,11 +5,10 @@ use acrl_report::{
     Axis, Band, Block, Bound, Cell, Colour, Figure, Lines, Panel, Plot, Report, Series, Table, Tone,
 };
 
+use crate::figures;
 use crate::live::{Curve, Live, Progress, Tracked};
 use crate::output::figure;
 
-/// Bounds of at most this ratio share a pair of axes.
-const ONE_SCALE: f64 = 20.0;
 /// What the figures of a training are called that belong to a requirement.
 const MULTIPLIER: &str = "multiplier.";
 
@@ -188,17 +187,11 @@ fn execution(live: &Live) -> Vec<Figure> {
 
 type Pick<'a> = dyn Fn(usize) -> (Series, Option<Bound>) + 'a;
 
-/// Requirements that can share a pair of axes: all if their bounds are of one size, else each has its own.
+/// Requirements that can share a pair of axes, with a title if they do not.
 fn groups(live: &Live) -> Vec<(String, Vec<usize>)> {
-    let sizes = live.requirements.iter().filter_map(|t| t.bound).map(|(bound, _)| bound.abs());
-    let (least, most) = sizes
-        .filter(|size| *size > 0.0)
-        .fold((f64::INFINITY, 0.0_f64), |(least, most), size| (least.min(size), most.max(size)));
-    let all = live.requirements.iter().enumerate();
-    if most <= ONE_SCALE * least {
-        return vec![(String::new(), all.map(|(i, _)| i).collect())];
-    }
-    all.map(|(i, tracked)| (tracked.name.clone(), vec![i])).collect()
+    let named: Vec<(&str, Option<f64>)> =
+        live.requirements.iter().map(|t| (t.name.as_str(), t.bound.map(|(bound, _)| bound))).collect();
+    figures::groups(&named)
 }
 
 /// A panel per figure of the learner; the multipliers of a baseline share one.
