@@ -6,6 +6,7 @@ mod compare_continuous;
 pub(crate) mod completions;
 pub(crate) mod init;
 pub(crate) mod problems;
+pub(crate) mod reproduce;
 pub(crate) mod run;
 pub(crate) mod run_policy;
 pub(crate) mod solve;
