@@ -5,12 +5,18 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod colour;
+mod csv;
+mod error;
 mod figure;
+mod folder;
+mod page;
 mod report;
 
 pub use colour::Colour;
+pub use error::Error;
 pub use figure::{
     Area, Arrow, Axis, Band, Bar, Bars, Bound, Field, Figure, Heat, Lines, Model, Panel, Plot, Region,
     Series, Slider,
 };
+pub use page::live_html;
 pub use report::{Block, Cell, Report, Table, Tone};
