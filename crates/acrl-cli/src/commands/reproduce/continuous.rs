@@ -68,13 +68,22 @@ pub(super) fn a_crl(plan: &Plan<'_>) -> anyhow::Result<Found> {
 
     let one = settle(&task, &policy, &[5.0, 0.0, 0.0, 0.0], plan.seed)?;
     let two = settle(&task, &policy, &[0.0, 5.0, 5.0, 0.0], plan.seed)?;
+    let (towards, beside) = approach(&arena, &task, &policy, &[5.0, 0.0, 0.0, 0.0], 0)?;
     let list = |shares: &[f64]| {
         let pairs = names.iter().zip(shares).map(|(name, share)| format!("{name} {}", number(*share, 3)));
         pairs.collect::<Vec<_>>().join(", ")
     };
     let one_region = Measured::new("fig5-one")
         .with("share_of_time_in_red", one[0])
-        .says(format!("shares of the time at lambda = [5, 0, 0, 0]: {}", list(&one)))
+        .with("share_of_arrows_towards_red", towards)
+        .with("distance_from_red_at_rest", beside)
+        .says(format!(
+            "shares of the time at lambda = [5, 0, 0, 0]: {}; {} of the arrows point towards red, and following them ends {} from \
+             it on average",
+            list(&one),
+            number(towards, 3),
+            number(beside, 3)
+        ))
         .settings(training.clone());
     let two_regions = Measured::new("fig5-two")
         .with("share_of_time_in_blue_or_green", two[1] + two[2])
@@ -167,6 +176,39 @@ fn settle(task: &BatchTask<'_>, policy: &RbfPolicy, lambda: &[f64], seed: u64) -
         }
     }
     Ok(sums.into_iter().map(|sum| sum / (400 * lanes) as f64).collect())
+}
+
+/// The share of the starts from which the mean action leads towards a region, and how far from it, on average, mean actions
+/// lead in 600 steps.
+fn approach(
+    arena: &Planar,
+    task: &BatchTask<'_>,
+    policy: &RbfPolicy,
+    lambda: &[f64],
+    region: usize,
+) -> anyhow::Result<(f64, f64)> {
+    let (mut policy, mut state) = (policy.clone().sampling(false), starts());
+    let shape = &arena.parameters().regions[region].shape;
+    let (middle, [west_east, south_north]) = (shape.middle(), shape.bounds());
+    let lanes = state.lanes();
+    let weights = weights(lambda, lanes);
+    let (mut rngs, mut towards) = (vec![Rng::new(0); lanes], 0);
+    let (mut actions, mut rewards) = (Rows::zeros(2, lanes), Rows::zeros(lambda.len(), lanes));
+    for t in 0..600 {
+        policy.act(&state, &weights, &mut actions, &mut rngs)?;
+        if t == 0 {
+            let lead = |lane: usize| {
+                (0..2).map(|i| actions.at(i, lane) * (middle[i] - state.at(i, lane))).sum::<f64>() > 0.0
+            };
+            towards = (0..lanes).filter(|&lane| lead(lane)).count();
+        }
+        task.environment().step(&mut state, &actions, &mut rewards, &mut rngs)?;
+    }
+    let beyond = |x: f64, [low, high]: [f64; 2]| (low - x).max(x - high).max(0.0);
+    let distance =
+        |lane: usize| beyond(state.at(0, lane), west_east).hypot(beyond(state.at(1, lane), south_north));
+    let mean = (0..lanes).map(distance).sum::<f64>() / lanes as f64;
+    Ok((towards as f64 / lanes as f64, mean))
 }
 
 /// The regions as they are drawn.

@@ -109,7 +109,7 @@ pub(super) fn proposition_1(_: &Plan<'_>) -> anyhow::Result<Found> {
     let missing: usize = (0..model.states()).map(|s| model.choices(s).len() - all[s].len()).sum();
     let measured = Measured::new("proposition-1")
         .with("actions_outside", outside as f64)
-        .with("actions_missing_at_1_1", missing as f64)
+        .with("actions_missing_at_equal_weights", missing as f64)
         .with("actions_checked", checked as f64)
         .says(format!(
             "{outside} of {checked} actions that optimal policies take are not maximal at lambda*; at (1, 1) {missing} of {} \

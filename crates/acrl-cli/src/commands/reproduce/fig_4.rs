@@ -71,10 +71,13 @@ pub(super) fn primal_dual_on_example_1(plan: &Plan<'_>) -> anyhow::Result<Found>
     let longest = lags.iter().copied().max().unwrap_or(0);
     let lag = Measured::new("fig4-lag")
         .with("longest_lag_in_rollouts", longest as f64)
-        .with("lags_above_1000_rollouts", lags.iter().filter(|lag| **lag >= 1_000).count() as f64)
+        .with("lags_of_1000_rollouts_or_more", lags.iter().filter(|lag| **lag >= 1_000).count() as f64)
+        .with("longest_lag_at_r1_in_rollouts", lag_at_r1(&found.record) as f64)
         .says(format!(
-            "for up to {longest} rollouts on end the policy at R0 is not that of its multipliers; {} times for 1,000 or more",
-            lags.iter().filter(|lag| **lag >= 1_000).count()
+            "for up to {longest} rollouts on end the policy at R0 is not that of its multipliers, {} times for 1,000 or more; for \
+             up to {} on end it leaves R1 although lambda_1 > 1 and lambda_1 > lambda_2",
+            lags.iter().filter(|lag| **lag >= 1_000).count(),
+            lag_at_r1(&found.record)
         ))
         .settings(said.clone());
 
@@ -108,10 +111,13 @@ pub(super) fn primal_dual_on_example_1(plan: &Plan<'_>) -> anyhow::Result<Found>
     let typo = Measured::new("typo-fig4")
         .with("difference_of_the_largest_multiplier", (largest(&other) - most).abs())
         .says(format!(
-            "largest multiplier {} with eta_lambda = {} and {} with the steps exchanged",
-            number(most, 3),
+            "with eta_lambda = {} the largest multiplier is {} and the longest lag at R1 {} rollouts; with the steps exchanged {} \
+             and {}",
             settings.dual_step,
-            number(largest(&other), 3)
+            number(most, 4),
+            lag_at_r1(&found.record),
+            number(largest(&other), 4),
+            lag_at_r1(&other.record)
         ))
         .settings(said);
     let claims = vec![average, oscillates, lag, overshoot, stopped, typo];
@@ -148,6 +154,20 @@ fn lags(task: &FiniteTask<'_>, record: &[Snapshot]) -> anyhow::Result<Vec<u64>> 
         }
     }
     Ok(lags)
+}
+
+/// The longest time, in rollouts, for which the policy leaves R₁ although the multipliers say stay.
+fn lag_at_r1(record: &[Snapshot]) -> u64 {
+    let (mut longest, mut since) = (0, None);
+    for snapshot in record {
+        let [first, second] = [0, 1].map(|i| snapshot.multipliers.as_slice()[i]);
+        if first > 1.0 && first > second && snapshot.probabilities[STAY] < 0.5 {
+            longest = longest.max(snapshot.rollout - *since.get_or_insert(snapshot.rollout));
+        } else {
+            since = None;
+        }
+    }
+    longest
 }
 
 fn figure(record: &[Snapshot]) -> Figure {

@@ -100,29 +100,16 @@ pub(super) fn lemmas(plan: &Plan<'_>) -> anyhow::Result<Found> {
         .settings("41 x 41 multipliers on [0, 4]^2; 10,000 epochs with T0 = 50, eta = .5".to_owned());
     plan.share.reach(0.5);
 
-    let star = optimum(&task)?;
-    let least = dual_function(&task, &star.multipliers)?;
-    let (mut contradict, mut right, mut points) = (0, 0, 0);
-    let (mut policy, mut rng) = (ExactPolicy::new(&task), Rng::new(plan.seed));
-    for _ in 0..1_000 {
-        let lambda = Multipliers::new(vec![4.0 * rng.uniform(), 4.0 * rng.uniform()])?;
-        let values = task.values(policy.rule(&lambda)?)?;
-        let pull: f64 = (0..task.len())
-            .map(|i| {
-                let offset = lambda.as_slice()[i] - star.multipliers.as_slice()[i];
-                offset * (values.requirements()[i] - task.bounds()[i])
-            })
-            .sum();
-        let rise = dual_function(&task, &lambda)? - least;
-        points += 1;
-        contradict += usize::from(pull > rise + 1e-9);
-        right += usize::from(pull >= rise - 1e-9);
-    }
+    let (points, contradict, right) = subgradients(plan.seed)?;
     let typo = Measured::new("typo-subgradient")
-        .with("points_that_contradict", f64::from(contradict as u32))
-        .with("points_where_the_other_holds", f64::from(right as u32))
+        .with("points_that_contradict", f64::from(contradict))
+        .with("points_where_the_other_holds", f64::from(right))
         .says(format!("of {points} random multipliers {contradict} contradict <= and {right} satisfy >="))
-        .settings("Example 1, lambda uniform on [0, 4]^2, exact".to_owned());
+        .settings(
+            "maintenance, each lambda_i uniform up to 3 (lambda*_i + .1), exact; on Example 1 both hold everywhere, because all \
+             maximisers tie at lambda*"
+                .to_owned(),
+        );
 
     let (mut margin, mut largest) = (f64::INFINITY, f64::NEG_INFINITY);
     for c in [0.2, THIRD, 0.4] {
@@ -150,6 +137,32 @@ pub(super) fn lemmas(plan: &Plan<'_>) -> anyhow::Result<Found> {
         ))
         .settings("Example 1 with c in {.2, 1/3, .4}, eta in {.1, .5}, T0 = 20, 10,000 epochs each".to_owned());
     Ok(Found::of(vec![bounded, typo, slackness]))
+}
+
+/// How many of some random multipliers contradict (λ − λ*)ᵀg ≤ d(λ) − d(λ*), and at how many ≥ holds.
+fn subgradients(seed: u64) -> anyhow::Result<(u32, u32, u32)> {
+    const POINTS: u32 = 1_000;
+    let (model, specification) = bundled_problem("maintenance")?;
+    let task = FiniteTask::new(&model, &specification)?;
+    let star = optimum(&task)?.multipliers;
+    let least = dual_function(&task, &star)?;
+    let (mut contradict, mut right) = (0, 0);
+    let (mut policy, mut rng) = (ExactPolicy::new(&task), Rng::new(seed));
+    for _ in 0..POINTS {
+        let around = star.as_slice().iter().map(|l| 3.0 * (l + 0.1) * rng.uniform());
+        let lambda = Multipliers::new(around.collect())?;
+        let values = task.values(policy.rule(&lambda)?)?;
+        let pull: f64 = (0..task.len())
+            .map(|i| {
+                let offset = lambda.as_slice()[i] - star.as_slice()[i];
+                offset * (values.requirements()[i] - task.bounds()[i])
+            })
+            .sum();
+        let rise = dual_function(&task, &lambda)? - least;
+        contradict += u32::from(pull > rise + 1e-9);
+        right += u32::from(pull >= rise - 1e-9);
+    }
+    Ok((POINTS, contradict, right))
 }
 
 /// Appendix B: epochs that are too short, and what the bias of an epoch costs.
