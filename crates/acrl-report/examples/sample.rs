@@ -44,6 +44,9 @@ fn report() -> Report {
             Block::Heading("Beside others".to_owned()),
             Block::Figure(comparison()),
             Block::Figure(drawing()),
+            Block::Heading("Hard to fit".to_owned()),
+            Block::Figure(crowded(&mut noise)),
+            Block::Figure(long_names()),
         ],
         facts: [("version", "0.1.0"), ("seed", "7"), ("step size", "0.05"), ("epoch", "100 steps"), ("machine", "2 cores")]
             .map(|(key, value)| (key.to_owned(), value.to_owned()))
@@ -334,6 +337,84 @@ fn drawing() -> Figure {
         panels: vec![Panel {
             title: String::new(),
             plot: Plot::Drawing { width: 380.0, height: 120.0, elements },
+        }],
+    }
+}
+
+/// Bounds that are equal, or too close for their labels, in narrow panels.
+fn crowded(noise: &mut Noise) -> Figure {
+    let panel = |title: &str, bounds: [f64; 4], noise: &mut Noise| {
+        let series = NAMES.iter().enumerate().map(|(i, name)| {
+            let x: Vec<f64> = (0..50_000).map(|k| 20.0 * f64::from(k)).collect();
+            let y = x.iter().map(|x| bounds[i] + 0.3 * (-x / 2e5).exp() + 0.02 * noise.next()).collect();
+            Series {
+                name: (*name).to_owned(),
+                colour: Colour::of(name, i),
+                x,
+                y,
+                band: None,
+                steps: false,
+                dashed: false,
+            }
+        });
+        let series: Vec<Series> = series
+            .map(|mut series| {
+                let kept = acrl_report::thin(&series.x, &series.y, 800);
+                series.x = kept.iter().map(|k| series.x[*k]).collect();
+                series.y = kept.iter().map(|k| series.y[*k]).collect();
+                series
+            })
+            .collect();
+        let bounds = NAMES.iter().zip(bounds).map(|(name, value)| Bound {
+            name: format!("{name} ≥ {value}"),
+            value,
+            colour: Colour::of(name, 0),
+        });
+        let bounds = bounds.collect();
+        let (x, y) = (Axis { label: "step".to_owned(), ..Axis::default() }, Axis::default());
+        Panel { title: title.to_owned(), plot: Plot::Lines(Lines { x, y, series, bounds }) }
+    };
+    Figure {
+        name: "crowded".to_owned(),
+        title: "Three panels in a row".to_owned(),
+        caption: "Equal bounds share a label, close ones are moved apart.".to_owned(),
+        columns: 3,
+        panels: vec![
+            panel("all the same", [0.2; 4], noise),
+            panel("two and two", [0.2, 0.2, 0.6, 0.61], noise),
+            panel("close together", [0.2, 0.21, 0.22, 0.23], noise),
+        ],
+    }
+}
+
+fn long_names() -> Figure {
+    let names = [
+        "A-CRL",
+        "fixed weights",
+        "dual descent",
+        "primal-dual",
+        "PID-Lagrangian",
+        "primal averaging by occupancy",
+    ];
+    let bar = |name: &str, colour, scale: f64| Bar {
+        name: name.to_owned(),
+        colour,
+        values: (1..=6).map(|k| scale / f64::from(k)).collect(),
+        ranges: vec![],
+    };
+    Figure {
+        name: "long-names".to_owned(),
+        title: "Shortfall, in units of what is tolerated".to_owned(),
+        caption: "On a logarithmic axis.".to_owned(),
+        columns: 1,
+        panels: vec![Panel {
+            title: String::new(),
+            plot: Plot::Bars(Bars {
+                categories: names.map(str::to_owned).to_vec(),
+                y: Axis { label: "shortfall".to_owned(), log: true, ..Axis::default() },
+                bars: vec![bar("first draw", Colour::Purple, 40.0), bar("second draw", Colour::Sky, 0.9)],
+                bounds: vec![Some(1.0); 6],
+            }),
         }],
     }
 }

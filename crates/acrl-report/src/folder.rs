@@ -47,6 +47,9 @@ impl Report {
 }
 
 fn write_figure(figure: &Figure, folder: &Path) -> Result<(), Error> {
+    let pictures = folder.join("figures");
+    write_atomically(&pictures.join(format!("{}.svg", figure.name)), figure.to_svg().as_bytes())?;
+    write_atomically(&pictures.join(format!("{}.png", figure.name)), &figure.to_png()?)?;
     write_atomically(&folder.join("data").join(format!("{}.csv", figure.name)), figure.to_csv().as_bytes())?;
     Ok(())
 }

@@ -1,6 +1,49 @@
 //! What acrl shows: a [`Report`] is one self-contained HTML page, a picture of each [`Figure`], and the data behind it.
 //!
 //! Nothing here knows about learning: the program fills in the figures, this room draws them.
+//!
+//! | a report becomes | by |
+//! |---|---|
+//! | a folder with all of the following | [`Report::write`] |
+//! | one page that opens without a network | [`Report::to_html`] |
+//! | a page that follows a run | [`live_html`] |
+//! | pictures to print | [`Figure::to_svg`], [`Figure::to_png`] |
+//! | the numbers behind a figure | [`Figure::to_csv`] |
+//!
+//! Curves of many points are to be thinned first ([`thin`]): a page holds every number it is given.
+//!
+//! ```
+//! use acrl_report::{Axis, Block, Colour, Figure, Lines, Panel, Plot, Report, Series};
+//!
+//! let series = Series {
+//!     name: "λ".to_owned(),
+//!     colour: Colour::Blue,
+//!     x: vec![0.0, 1.0, 2.0],
+//!     y: vec![0.0, 0.5, 0.25],
+//!     band: None,
+//!     steps: true,
+//!     dashed: false,
+//! };
+//! let (x, y) = (Axis { label: "epoch".to_owned(), ..Axis::default() }, Axis::default());
+//! let plot = Plot::Lines(Lines { x, y, series: vec![series], bounds: vec![] });
+//! let figure = Figure {
+//!     name: "multiplier".to_owned(),
+//!     title: "A multiplier".to_owned(),
+//!     caption: String::new(),
+//!     columns: 1,
+//!     panels: vec![Panel { title: String::new(), plot }],
+//! };
+//! assert!(figure.to_svg().contains("A multiplier"));
+//! let report = Report {
+//!     title: "A run".to_owned(),
+//!     lead: String::new(),
+//!     good: None,
+//!     blocks: vec![Block::Figure(figure)],
+//!     facts: vec![],
+//!     command: String::new(),
+//! };
+//! assert!(report.to_html().len() < 8_000_000);
+//! ```
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
@@ -10,7 +53,9 @@ mod error;
 mod figure;
 mod folder;
 mod page;
+mod picture;
 mod report;
+mod thin;
 
 pub use colour::Colour;
 pub use error::Error;
@@ -20,3 +65,4 @@ pub use figure::{
 };
 pub use page::live_html;
 pub use report::{Block, Cell, Report, Table, Tone};
+pub use thin::thin;

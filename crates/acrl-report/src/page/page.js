@@ -193,18 +193,22 @@ window.acrl = (() => {
     const width = Math.floor(state.holder.clientWidth);
     if (what === "drawing" || width < 40) return;
     const columns = Math.max(1, Math.min(entry.figure.columns, entry.figure.panels.length));
-    const height = Math.round(Math.min(columns > 1 ? 290 : 360, Math.max(230, width * 0.75)));
-    const setting = { look: look(), width, height, revision: entry.figure.name, hidden: entry.hidden };
-    if (what === "field") state.arrows = arrowsOf(state, plot);
-    const { data, layout, relabel } = plots[what](plot, setting, state.arrows);
+    const paper = document.body.classList.contains("printing");
+    const height = Math.round(Math.min(columns > 1 || paper ? 290 : 360, Math.max(255, width * 0.75)));
+    const setting = { look: look(), width, height, most: paper ? 340 : 480, revision: entry.figure.name, hidden: entry.hidden };
+    const { data, layout, relabel } = plots[what](plot, setting, what === "field" ? arrowsOf(state, plot) : null);
     state.relabel = relabel;
     state.plotNode.style.width = `${layout.width}px`;
+    const range = String(layout.yaxis.range);
     Plotly.react(state.plotNode, data, layout, CONFIG);
+    const spread = () => Plotly.relayout(state.plotNode, { annotations: state.relabel(state.plotNode.layout.yaxis.range) });
+    // The reader's zoom was kept.
+    if (relabel && String(state.plotNode.layout.yaxis.range) !== range) spread();
     if (!state.listens) {
       state.listens = true;
       state.plotNode.on("plotly_relayout", (change) => {
         if (!state.relabel || !Object.keys(change).some((key) => key.startsWith("yaxis"))) return;
-        Plotly.relayout(state.plotNode, { annotations: state.relabel(state.plotNode.layout.yaxis.range) });
+        spread();
       });
     }
   };
@@ -335,9 +339,11 @@ window.acrl = (() => {
     setTimeout(poll, 1000);
   };
 
+  // What the figure of that name shows, or its field number `index` if it has several: [{ x, y, dx, dy }].
   const arrows = (name, index) => {
     const fields = (figures.get(name)?.panels || []).filter((s) => s.what === "field");
-    return fields[index || 0]?.arrows;
+    const state = fields[index || 0];
+    return state && arrowsOf(state, state.plot);
   };
 
   const first = JSON.parse(document.getElementById("report").textContent);

@@ -1,5 +1,6 @@
-// From the report's data to what Plotly draws: each function takes a plot and gives { data, layout, height }.
-// `look` holds the colours of the theme, `width` is the panel's in pixels, `hidden` the names switched off by the legend.
+// From the report's data to what Plotly draws: each function takes a plot and gives { data, layout }.
+// `look` holds the colours of the theme, `width` is the panel's in pixels, `most` the height that a plane may have,
+// `hidden` the names switched off by the legend.
 "use strict";
 
 const plots = (() => {
@@ -52,7 +53,7 @@ const plots = (() => {
       title: { text: plain(spec.label), standoff: 8, font: { size, color: look.soft } },
       type: spec.log ? "log" : "linear",
       range, autorange: false, gridcolor: look.grid, zeroline: false, linecolor: look.rule, showline: false,
-      tickfont: { size: size - 0.5, color: look.soft }, ticks: "", automargin: true, fixedrange: false,
+      tickfont: { size: size - 0.5, color: look.soft }, ticks: "", ticklabelstandoff: 5, automargin: true, fixedrange: false,
     };
     // Two and five in between would be crowded on several powers of ten.
     if (spec.log && range[1] - range[0] > 1.5) result.dtick = Math.max(1, Math.ceil((range[1] - range[0]) / 6));
@@ -67,7 +68,7 @@ const plots = (() => {
     font: { family: look.font, size: fontSize(width), color: look.ink },
     hoverlabel: { bgcolor: look.paper, bordercolor: look.rule, font: { color: look.ink, size: 12, family: look.font } },
     modebar: { bgcolor: "rgba(0,0,0,0)", color: look.soft, activecolor: look.ink },
-    margin: { l: 52, r: 16, t: 10, b: 46 },
+    margin: { l: 40, r: 16, t: 10, b: 46 },
     // On a touch screen a finger that scrolls the page must not zoom.
     dragmode: look.touch ? false : "zoom",
   });
@@ -179,12 +180,12 @@ const plots = (() => {
     layout.hovermode = "x unified";
     layout.xaxis = { ...axis(look, plot.x, xRange, size), hoverformat: ",.6~g" };
     layout.yaxis = axis(look, plot.y, yRange, size);
-    layout.xaxis.nticks = Math.max(3, Math.floor(width / 60));
     layout.shapes = found.map((level) => ({
       type: "line", xref: "paper", x0: 0, x1: 1, yref: "y", y0: level.value, y1: level.value, layer: "above",
       line: { color: level.colour ? look.colours[level.colour] : look.soft, width: 1.3, dash: "dash" },
     }));
     if (found.length) layout.margin.r = 12 + Math.max(...found.map((level) => level.text.length)) * size * 0.56;
+    layout.xaxis.nticks = Math.max(3, Math.floor((width - layout.margin.l - layout.margin.r) / 48));
     const inside = height - layout.margin.t - layout.margin.b;
     layout.annotations = labels(look, found, yRange, plot.y.log, inside, size - 0.5);
     // After a zoom the labels are moved apart anew.
@@ -192,8 +193,16 @@ const plots = (() => {
     return { data, layout, relabel: found.length ? relabel : null };
   };
 
+  // A name that is too long for one line stands in two.
+  const folded = (text, most) => {
+    const gaps = [...text].flatMap((c, i) => (c === " " ? [i] : []));
+    if (text.length <= most || !gaps.length) return plain(text);
+    const half = gaps.reduce((a, b) => (Math.abs(b - text.length / 2) < Math.abs(a - text.length / 2) ? b : a));
+    return `${plain(text.slice(0, half))}<br>${plain(text.slice(half + 1))}`;
+  };
+
   const bars = (plot, { look, width, height, revision, hidden }) => {
-    const size = fontSize(width), at = plot.categories.map((_, i) => i);
+    const size = fontSize(width), at = plot.categories.map((_, i) => i), group = (width - 60) / Math.max(1, at.length);
     const data = plot.bars.map((bar) => {
       const whiskers = bar.ranges && bar.ranges.length === bar.values.length;
       return {
@@ -217,7 +226,7 @@ const plots = (() => {
     layout.barmode = "group"; layout.bargap = 0.28; layout.bargroupgap = 0.06; layout.hovermode = "closest";
     layout.yaxis = axis(look, plot.y, range, size);
     layout.xaxis = {
-      ...axis(look, { label: "", log: false }, [-0.55, at.length - 0.45], size), tickvals: at, ticktext: plot.categories.map(plain), showgrid: false,
+      ...axis(look, { label: "", log: false }, [-0.55, at.length - 0.45], size), tickvals: at, ticktext: plot.categories.map((text) => folded(text, group / (0.56 * size))), showgrid: false,
       tickfont: { size, color: look.ink },
     };
     layout.shapes = bounds.map(([value, i]) => ({
@@ -225,7 +234,7 @@ const plots = (() => {
     }));
     // Beside its group if there is room; the hover says it in any case.
     const room = 0.16 * (width - 70) / Math.max(1, at.length);
-    layout.annotations = bounds.filter(([value]) => number(value).length * size * 0.6 < room).map(([value, i]) => ({
+    layout.annotations = bounds.filter(([value]) => number(value).length * size * 0.6 + 5 < room).map(([value, i]) => ({
       x: i + 0.42, y: plot.y.log ? Math.log10(value) : value, text: number(value), showarrow: false, xanchor: "left", yanchor: "middle", xshift: 1,
       font: { size: size - 1, color: look.ink },
     }));
@@ -233,21 +242,21 @@ const plots = (() => {
   };
 
   // Equal scales on both axes, whatever the panel's width.
-  const plane = (area, look, width, revision, right) => {
+  const plane = (area, { look, width, revision, most }, right) => {
     const margin = { l: 30, r: right, t: 8, b: 26 };
     const wide = area.x[1] - area.x[0], high = area.y[1] - area.y[0];
-    const scale = Math.min((width - margin.l - margin.r) / wide, 480 / high);
+    const scale = Math.min((width - margin.l - margin.r) / wide, most / high);
     const size = fontSize(width);
     const layout = frame(look, Math.round(scale * wide + margin.l + margin.r), Math.round(scale * high + margin.t + margin.b), revision);
     layout.margin = margin;
     layout.hovermode = "closest";
     const side = (range) => ({
       range: [...range], autorange: false, gridcolor: look.grid, zeroline: false, showline: true, mirror: true, linecolor: look.rule, nticks: 6,
-      tickfont: { size: size - 1, color: look.soft }, ticks: "", constrain: "domain",
+      tickfont: { size: size - 1, color: look.soft }, ticks: "", ticklabelstandoff: 4, constrain: "domain",
     });
     layout.xaxis = side(area.x);
     layout.yaxis = { ...side(area.y), scaleanchor: "x", scaleratio: 1 };
-    return { layout, scale };
+    return { layout };
   };
 
   const closed = (points) => [...points, points[0]];
@@ -285,8 +294,8 @@ const plots = (() => {
     return { x, y };
   };
 
-  const field = (plot, { look, width, revision }, arrows) => {
-    const { layout } = plane(plot.area, look, width, revision, 10);
+  const field = (plot, setting, arrows) => {
+    const { look } = setting, { layout } = plane(plot.area, setting, 10);
     const data = plot.regions.filter((region) => region.outline.length).map((region) => ({
       type: "scatter", mode: "lines", fill: "toself", x: closed(region.outline).map(([x]) => x), y: closed(region.outline).map(([, y]) => y),
       fillcolor: faded(look.colours[region.colour], 0.28), line: { color: look.colours[region.colour], width: 1.2 }, name: plain(region.name),
@@ -300,13 +309,14 @@ const plots = (() => {
   };
 
   // Colours follow the root of the share, so that ways show beside the places where time is spent.
-  const heat = (plot, { look, width, revision }) => {
+  const heat = (plot, setting) => {
+    const { look, width } = setting;
     const { columns, area } = plot, rows = Math.ceil(plot.shares.length / columns);
     const most = Math.max(...plot.shares.filter(finite), 1e-12);
     const cell = [(area.x[1] - area.x[0]) / columns, (area.y[1] - area.y[0]) / rows];
     const row = (values, r) => values.slice(r * columns, (r + 1) * columns);
     const grid = (values) => Array.from({ length: rows }, (_, r) => row(values, r));
-    const { layout } = plane(area, look, width, revision, 66);
+    const { layout } = plane(area, setting, 66);
     const inside = layout.width - layout.margin.l - layout.margin.r;
     const unit = Math.pow(10, Math.floor(Math.log10(most)));
     const ticks = [0, 0.05, 0.2, 0.5, 1, 2, 4, 6, 9].map((k) => k * unit).filter((v) => v <= most);
