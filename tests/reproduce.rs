@@ -35,7 +35,9 @@ fn fast_figures_and_claims_come_out_as_the_paper_says() {
     assert_eq!((status, object["failed"].as_u64()), (0, Some(0)), "{object}");
     let claims = object["claims"].as_array().unwrap();
     let claim = |id: &str| claims.iter().find(|c| c["id"] == id).unwrap_or_else(|| panic!("no {id}"));
-    for id in ["optimal-policy", "augmented-state", "fig3-average", "fig3-rollouts", "fig3-switch", "o1", "o2"] {
+    for id in
+        ["optimal-policy", "augmented-state", "fig3-average", "fig3-rollouts", "fig3-switch", "o1", "o2"]
+    {
         assert_eq!(claim(id)["verdict"], "pass", "{}", claim(id));
     }
     for id in ["primal-averaging", "typo-switch"] {

@@ -375,7 +375,7 @@ pub(crate) const CLAIMS: &[Claim] = &[
         says: "The policy switches long after the multiplier: about 8,000 rollouts.",
         limits: &[Least("longest_lag_in_rollouts", 1_000.0)],
         known: None,
-        note: "A-CRL has no lag at all.",
+        note: "A-CRL has no lag at all. Ours is shorter than the paper's, which does not say how it estimates the gradient.",
     },
     Claim {
         id: "fig4-overshoot",
@@ -402,8 +402,7 @@ pub(crate) const CLAIMS: &[Claim] = &[
         says: "\"dual step eta_theta = 0.0025 and primal step eta_theta = 0.025\".",
         limits: &[Most("difference_of_the_largest_multiplier", 0.0)],
         known: Some(
-            "A typo: the dual step is eta_lambda = 0.0025. Both steps have one name in the caption, and with the two exchanged \
-             the figure is another one.",
+            "A typo: both steps have one name, and the dual step is eta_lambda = 0.0025. Exchanging the two changes little here.",
         ),
         note: "The largest multiplier with the steps exchanged, less that of Fig. 4.",
     },
@@ -415,8 +414,8 @@ pub(crate) const CLAIMS: &[Claim] = &[
         limits: &[Least("share_of_time_in_red", 0.5)],
         known: Some(
             "It goes to the red region from everywhere, but the place where it comes to rest may be just beside the region's edge: \
-             lambda = [5, 0, 0, 0] is a corner of the box of multipliers, where training hardly samples. In an execution \
-             multipliers are not held there.",
+             lambda = [5, 0, 0, 0] is a corner of the box of multipliers, where training hardly samples. Inside the \
+             box, as at [4, 1, 1, 1], it stays in red.",
         ),
         note: "Measured from 400 starts all over the box, with lambda held and actions drawn.",
     },

@@ -62,11 +62,13 @@ pub(super) fn a_crl(plan: &Plan<'_>) -> anyhow::Result<Found> {
     let runs = if plan.quick { RUNS.1 } else { RUNS.0 };
     let watched = watch(&task, &policy, runs, STEPS, plan.seed, &plan.share, 0.4)?;
     let training = said(&settings);
-    let executing = format!("{training} (0.001 on the average); {runs} runs of {STEPS} steps, T0 = 1, eta_lambda = 0.01");
+    let executing =
+        format!("{training} (0.001 on the average); {runs} runs of {STEPS} steps, T0 = 1, eta_lambda = 0.01");
     let names = task.specification().names();
     let bounds = task.specification().bounds();
 
     let one = settle(&task, &policy, &[5.0, 0.0, 0.0, 0.0], plan.seed)?;
+    let inside = settle(&task, &policy, &[4.0, 1.0, 1.0, 1.0], plan.seed)?;
     let two = settle(&task, &policy, &[0.0, 5.0, 5.0, 0.0], plan.seed)?;
     let (towards, beside) = approach(&arena, &task, &policy, &[5.0, 0.0, 0.0, 0.0], 0)?;
     let list = |shares: &[f64]| {
@@ -77,12 +79,14 @@ pub(super) fn a_crl(plan: &Plan<'_>) -> anyhow::Result<Found> {
         .with("share_of_time_in_red", one[0])
         .with("share_of_arrows_towards_red", towards)
         .with("distance_from_red_at_rest", beside)
+        .with("share_of_time_in_red_at_4_1_1_1", inside[0])
         .says(format!(
             "shares of the time at lambda = [5, 0, 0, 0]: {}; {} of the arrows point towards red, and following them ends {} from \
-             it on average",
+             it on average; at [4, 1, 1, 1] the share of red is {}",
             list(&one),
             number(towards, 3),
-            number(beside, 3)
+            number(beside, 3),
+            number(inside[0], 3)
         ))
         .settings(training.clone());
     let two_regions = Measured::new("fig5-two")

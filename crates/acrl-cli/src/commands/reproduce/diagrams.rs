@@ -84,18 +84,13 @@ pub(super) fn problem(model: &FiniteCmdp) -> Figure {
             for &to in model.choice(c).targets {
                 let (from, to) = (at(s), at(to as usize));
                 if from == to {
-                    // A loop above the state.
-                    let [x, y] = from;
-                    graph.arrow(
-                        &[
-                            [x - 12.0, y - 25.0],
-                            [x - 16.0, y - 50.0],
-                            [x, y - 62.0],
-                            [x + 16.0, y - 50.0],
-                            [x + 12.0, y - 26.0],
-                        ],
-                        false,
-                    );
+                    // A loop above the state: a circle, open where it meets the state's.
+                    let [x, y] = [from[0], from[1] - radius - 14.0];
+                    let (open, radius) = (0.607, 20.0);
+                    let angle = |i: i32| open + (std::f64::consts::TAU - 2.0 * open) * f64::from(i) / 24.0;
+                    let point = |a: f64| [x - radius * a.sin(), y + radius * a.cos()];
+                    let points: Vec<_> = (0..=24).map(angle).map(point).collect();
+                    graph.arrow(&points, false);
                 } else {
                     let way = (to[0] - from[0]).signum();
                     let y = from[1] + 10.0 * way;

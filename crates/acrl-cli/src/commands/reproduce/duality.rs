@@ -78,7 +78,9 @@ pub(super) fn theorem_2(_: &Plan<'_>) -> anyhow::Result<Found> {
     let measured = Measured::new("theorem-2")
         .with("largest_relative_gap", largest)
         .says(format!("|D* - P*|/|P*|: {}", parts.join(", ")))
-        .settings("P* by column generation with certified bounds, D* the dual function at lambda*".to_owned());
+        .settings(
+            "P* by column generation with certified bounds, D* the dual function at lambda*".to_owned(),
+        );
     Ok(Found::of(vec![measured]))
 }
 
@@ -127,9 +129,8 @@ pub(super) fn unique_maximiser(plan: &Plan<'_>) -> anyhow::Result<Found> {
     let actions = optimal_actions(&task, &[1.0, 0.0, 0.0])?;
     let unique = actions.iter().all(|a| a.len() == 1);
     let star = maximise(&task, &[1.0, 0.0, 0.0])?.rule;
-    let mut dynamics =
-        DualDynamics::new(specification.requirements().to_vec(), 0.5, EpochLength::Fixed(10))?
-            .with_multipliers(Multipliers::new(vec![3.0, 3.0])?)?;
+    let mut dynamics = DualDynamics::new(specification.requirements().to_vec(), 0.5, EpochLength::Fixed(10))?
+        .with_multipliers(Multipliers::new(vec![3.0, 3.0])?)?;
     let mut policy = ExactPolicy::new(&task);
     let starts_elsewhere = policy.rule(dynamics.multipliers())? != star;
     let mut environment = Task::new(&model, specification.clone())?;
@@ -174,9 +175,8 @@ pub(super) fn primal_averaging(plan: &Plan<'_>) -> anyhow::Result<Found> {
     let printed = state_wise(&model, &visits.rules)?.values(&task)?;
     let weighted = trajectory_weighted(&model, &visits.choices)?.values(&task)?;
     let long_run = occupancy_weighted(&task, &visits.rules)?.values(&task)?;
-    let short = |values: &Values| {
-        values.requirements().iter().map(|v| THIRD - v).fold(f64::NEG_INFINITY, f64::max)
-    };
+    let short =
+        |values: &Values| values.requirements().iter().map(|v| THIRD - v).fold(f64::NEG_INFINITY, f64::max);
     let settings = format!("c = 1/3, the policies of {EPOCHS} epochs, T0 = {EPOCH}, eta = {ETA}");
     let by_state = Measured::new("primal-averaging")
         .with("shortfall_by_state", short(&printed))

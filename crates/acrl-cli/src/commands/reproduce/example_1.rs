@@ -78,7 +78,10 @@ pub(super) fn a_crl(plan: &Plan<'_>) -> anyhow::Result<Found> {
     let seen = run(&task, ETA, EpochLength::Fixed(EPOCH), 1_000 * EPOCH, plan.seed)?;
     plan.share.reach(0.1);
     let long = run(&task, ETA, EpochLength::Fixed(EPOCH), 100_000 * EPOCH, plan.seed)?;
-    ensure!(seen.multipliers.len() == 1_001 && long.multipliers.len() == 100_001, "the execution was stopped");
+    ensure!(
+        seen.multipliers.len() == 1_001 && long.multipliers.len() == 100_001,
+        "the execution was stopped"
+    );
     let distance = |seen: &Seen| {
         seen.execution.averages.as_slice().iter().map(|v| (v - THIRD).abs()).fold(0.0, f64::max)
     };
@@ -117,7 +120,9 @@ pub(super) fn a_crl(plan: &Plan<'_>) -> anyhow::Result<Found> {
     let rollouts = Measured::new("fig3-rollouts")
         .with("feasible_policies", f64::from(feasible as u32))
         .with("rollouts_at_a_third", f64::from(at_a_third as u32))
-        .says(format!("{feasible} of 1,000 policies are feasible; {at_a_third} of 1,000 rollouts average 1/3"))
+        .says(format!(
+            "{feasible} of 1,000 policies are feasible; {at_a_third} of 1,000 rollouts average 1/3"
+        ))
         .settings(fig3_settings(1_000));
     let crossings: Vec<usize> = (981..1_000).filter(|&k| crosses(&seen.multipliers, k, &rules)).collect();
     let switch = Measured::new("fig3-switch")
@@ -182,19 +187,24 @@ pub(super) fn level(name: &str, value: f64, colour: Colour) -> Bound {
 
 fn figure(seen: &Seen, rules: &[Vec<usize>]) -> Figure {
     let (first, last) = (980, 1_000);
-    let k: Vec<f64> = (first..last).map(|k| k as f64).collect();
-    let per_rollout = (first..last).map(|k| seen.share(k, EPOCH, 1)).collect();
+    // One more, so that the last rollout is as wide as the others.
+    let held = |mut values: Vec<f64>| {
+        values.extend(values.last().copied());
+        values
+    };
+    let k: Vec<f64> = (first..=last).map(|k| k as f64).collect();
+    let per_rollout = held((first..last).map(|k| seen.share(k, EPOCH, 1)).collect());
     let so_far = |k: usize| {
         let steps = (k + 1) * EPOCH as usize;
         seen.states[..steps].iter().filter(|s| **s == 1).count() as f64 / steps as f64
     };
-    let lambda = |i: usize| (first..last).map(|k| seen.multipliers[k].as_slice()[i]).collect::<Vec<_>>();
+    let lambda = |i: usize| held((first..last).map(|k| seen.multipliers[k].as_slice()[i]).collect());
     let stay = |yes: bool| {
-        rules[first..last].iter().map(|rule| f64::from(u8::from((rule[1] == 1) == yes))).collect::<Vec<_>>()
+        held(rules[first..last].iter().map(|rule| f64::from(u8::from((rule[1] == 1) == yes))).collect())
     };
     let stepped = |series: Series| Series { steps: true, ..series };
     let dashed = |series: Series| Series { dashed: true, ..series };
-    let x = || axis("rollout k");
+    let x = || Axis { range: Some((first as f64, last as f64)), ..axis("rollout k") };
     Figure {
         name: "fig3".to_owned(),
         title: "A-CRL on Example 1".to_owned(),
@@ -209,9 +219,9 @@ fn figure(seen: &Seen, rules: &[Vec<usize>]) -> Figure {
                 share_axis("share of the time"),
                 vec![
                     stepped(curve("in the rollout", Colour::Blue, &k, per_rollout)),
-                    dashed(curve("so far", Colour::Red, &k, (first..last).map(so_far).collect())),
+                    dashed(curve("so far", Colour::Red, &k, held((first..last).map(so_far).collect()))),
                 ],
-                vec![level("required 1/3", THIRD, Colour::Grey)],
+                vec![level("1/3", THIRD, Colour::Grey)],
             ),
             panel(
                 "Multipliers",

@@ -33,11 +33,8 @@ pub(super) fn primal_dual_on_example_1(plan: &Plan<'_>) -> anyhow::Result<Found>
         primal_dual(&task, settings, &mut Rng::new(plan.seed), &mut observer)
     };
     let found = train(&settings, 0.0)?;
-    let exchanged = PrimalDualSettings {
-        primal_step: settings.dual_step,
-        dual_step: settings.primal_step,
-        ..settings
-    };
+    let exchanged =
+        PrimalDualSettings { primal_step: settings.dual_step, dual_step: settings.primal_step, ..settings };
     let other = train(&exchanged, 0.45)?;
     let a_crl = run(&task, ETA, EpochLength::Fixed(EPOCH), 1_000 * EPOCH, plan.seed)?;
 
@@ -105,7 +102,10 @@ pub(super) fn primal_dual_on_example_1(plan: &Plan<'_>) -> anyhow::Result<Found>
     }
     let stopped = Measured::new("fig4-stopped")
         .with("share_of_infeasible_policies", infeasible as f64 / late.len().max(1) as f64)
-        .says(format!("{infeasible} of {} policies on the way miss a requirement by more than .005", late.len()))
+        .says(format!(
+            "{infeasible} of {} policies on the way miss a requirement by more than .005",
+            late.len()
+        ))
         .settings(said.clone());
 
     let typo = Measured::new("typo-fig4")
@@ -171,8 +171,8 @@ fn lag_at_r1(record: &[Snapshot]) -> u64 {
 }
 
 fn figure(record: &[Snapshot]) -> Figure {
-    // The last quarter, as far as it can be told apart.
-    let late = &record[record.len() - record.len() / 4..];
+    // The last tenth: more could not be told apart.
+    let late = &record[record.len() - record.len() / 10..];
     let k: Vec<f64> = late.iter().map(|s| s.rollout as f64 / 1_000.0).collect();
     let of = |value: &dyn Fn(&Snapshot) -> f64| late.iter().map(value).collect::<Vec<f64>>();
     let dashed = |series: Series| Series { dashed: true, ..series };
@@ -180,8 +180,8 @@ fn figure(record: &[Snapshot]) -> Figure {
     Figure {
         name: "fig4".to_owned(),
         title: "Primal-dual on Example 1".to_owned(),
-        caption: "The last quarter of 400,000 rollouts, every hundredth of them. The averages are right while it learns, and \
-                  the policy follows its multipliers late."
+        caption: "The last tenth of 400,000 rollouts, every hundredth of them. The averages are right while it learns, and the \
+                  policy follows its multipliers late; which of its probabilities switch is up to the run."
             .to_owned(),
         columns: 3,
         panels: vec![
@@ -193,7 +193,7 @@ fn figure(record: &[Snapshot]) -> Figure {
                     curve("in the rollout", Colour::Blue, &k, of(&|s| s.rewards[1])),
                     dashed(curve("so far", Colour::Red, &k, of(&|s| s.averages[1]))),
                 ],
-                vec![level("required 1/3", THIRD, Colour::Grey)],
+                vec![level("1/3", THIRD, Colour::Grey)],
             ),
             panel(
                 "Multipliers",

@@ -87,8 +87,8 @@ pub(super) fn run(
     seed: u64,
 ) -> anyhow::Result<Seen> {
     let requirements = task.specification().requirements().to_vec();
-    let mut dynamics = DualDynamics::new(requirements, eta, epoch)?
-        .with_scales(task.objective_scale(), task.scales())?;
+    let mut dynamics =
+        DualDynamics::new(requirements, eta, epoch)?.with_scales(task.objective_scale(), task.scales())?;
     let mut environment = Task::new(task.model(), task.specification().clone())?;
     let mut multipliers = vec![dynamics.multipliers().clone()];
     let mut observer = |event: &Event<'_>| {
@@ -104,8 +104,7 @@ pub(super) fn run(
         exact.act(state, lambda, rng)
     };
     let mut rng = Rng::new(seed);
-    let execution =
-        execute(&mut environment, &mut policy, &mut dynamics, steps, &mut rng, &mut observer)?;
+    let execution = execute(&mut environment, &mut policy, &mut dynamics, steps, &mut rng, &mut observer)?;
     if let Some(failure) = exact.failure() {
         return Err(failure.into());
     }

@@ -44,7 +44,10 @@ pub(super) fn theorem_1(plan: &Plan<'_>) -> anyhow::Result<Found> {
                     2,000,000 steps) and maintenance (eta = .2, 1,000,000 steps) with T0 = 50";
     let feasible = Measured::new("theorem-1-feasible")
         .with("worst_certified_shortfall", shortfall)
-        .says(format!("no requirement is certified to be further behind than {} of its range", number(shortfall, 3)))
+        .says(format!(
+            "no requirement is certified to be further behind than {} of its range",
+            number(shortfall, 3)
+        ))
         .settings(settings.to_owned());
     let optimal = Measured::new("theorem-1-optimal")
         .with("smallest_margin", margin)
@@ -135,7 +138,9 @@ pub(super) fn lemmas(plan: &Plan<'_>) -> anyhow::Result<Found> {
             number(largest, 3),
             number(margin, 3)
         ))
-        .settings("Example 1 with c in {.2, 1/3, .4}, eta in {.1, .5}, T0 = 20, 10,000 epochs each".to_owned());
+        .settings(
+            "Example 1 with c in {.2, 1/3, .4}, eta in {.1, .5}, T0 = 20, 10,000 epochs each".to_owned(),
+        );
     Ok(Found::of(vec![bounded, typo, slackness]))
 }
 
@@ -221,7 +226,9 @@ pub(super) fn epochs(plan: &Plan<'_>) -> anyhow::Result<Found> {
             number(margin, 3),
             betas.join(", ")
         ))
-        .settings(format!("Example 1, eta = {ETA}, 100,000 steps, beta the worst bias over visited policies and states"));
+        .settings(format!(
+            "Example 1, eta = {ETA}, 100,000 steps, beta the worst bias over visited policies and states"
+        ));
     Ok(Found::of(vec![lengths, theorem]))
 }
 

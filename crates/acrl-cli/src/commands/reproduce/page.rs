@@ -38,7 +38,10 @@ pub(super) fn report(reproduction: &Reproduction, figures: Vec<Figure>, only: &[
         facts: vec![
             ("version".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
             ("seed".to_owned(), reproduction.seed.to_string()),
-            ("runs".to_owned(), if reproduction.quick { "fewer (--quick)" } else { "the paper's" }.to_owned()),
+            (
+                "runs".to_owned(),
+                if reproduction.quick { "fewer (--quick)" } else { "the paper's" }.to_owned(),
+            ),
             ("seconds".to_owned(), number(reproduction.seconds, 3)),
         ],
         command,

@@ -2,9 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use acrl::{
-    BatchExecution, BatchPolicy, BatchTask, DualDynamics, EpochLength, Execution, Rng, Rows, Silent,
-};
+use acrl::{BatchExecution, BatchPolicy, BatchTask, DualDynamics, EpochLength, Execution, Rng, Rows, Silent};
 use anyhow::ensure;
 use rayon::prelude::*;
 
