@@ -486,8 +486,8 @@ pub(crate) const CLAIMS: &[Claim] = &[
         says: "Requirements that are more difficult to satisfy have larger multipliers.",
         limits: &[Most("pairs_in_the_wrong_order", 0.0)],
         known: Some(
-            "A larger share is not the only difficulty: it also counts how well the policy learnt to go to a region and to \
-             stay there, and a region that it visits on the way elsewhere has a multiplier near 0.",
+            "Without an objective only the order of the multipliers counts. A larger bound makes a multiplier rise faster, not \
+             higher: the agent comes when it is the largest, and in Fig. 6(b) all of them rise to about the same height.",
         ),
         note: "Pairs of regions whose time-average multipliers are not in the order of their bounds.",
     },

@@ -320,7 +320,7 @@ fn curves_figure(names: &[String], bounds: &[f64], watched: &Watched, runs: usiz
     let mut satisfaction = coloured(names, &thousands, "", |i| watched.over_runs(i, |v| mean(&v)));
     for (i, series) in satisfaction.iter_mut().enumerate() {
         series.band = Some(Band {
-            name: format!("{}: least and most of {runs} runs", names[i]),
+            name: format!("least and most of {runs} runs"),
             low: watched.over_runs(i, |v| v.into_iter().fold(f64::INFINITY, f64::min)),
             high: watched.over_runs(i, |v| v.into_iter().fold(f64::NEG_INFINITY, f64::max)),
         });

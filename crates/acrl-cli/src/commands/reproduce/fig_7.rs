@@ -124,9 +124,11 @@ pub(super) fn eta_theta(plan: &Plan<'_>) -> anyhow::Result<Found> {
     let arena = arena()?;
     let task = BatchTask::new(&arena, arena.specification()?)?;
     let (names, bounds) = (task.specification().names(), task.specification().bounds());
-    let (readings, runs) = if plan.quick { (1, 10) } else { (2, 20) };
+    let literal = PolicyGradientSettings::literal();
+    let (readings, runs, rollouts) = if plan.quick { (1, 5, 300_000) } else { (2, 20, literal.rollouts) };
+    let reading = |i: usize| PolicyGradientSettings { step_size: READINGS[i], rollouts, ..literal };
     let tried = execute_runs(readings, |i| -> anyhow::Result<_> {
-        let settings = PolicyGradientSettings { step_size: READINGS[i], ..PolicyGradientSettings::literal() };
+        let settings = reading(i);
         let hidden = Share::hidden();
         let share = if i == 0 { &plan.share } else { &hidden };
         let policy = train(&task, settings, plan.seed, share, 0.7)?;
@@ -144,7 +146,7 @@ pub(super) fn eta_theta(plan: &Plan<'_>) -> anyhow::Result<Found> {
         ));
     }
     let first = tried.first().map_or(0, |(_, meet, _)| *meet);
-    let settings = PolicyGradientSettings { step_size: READINGS[0], ..PolicyGradientSettings::literal() };
+    let settings = reading(0);
     let measured = Measured::new("eta-theta")
         .with("share_of_runs_that_meet_all", first as f64 / runs as f64)
         .says(parts.join("; "))
