@@ -29,6 +29,9 @@ use crate::args::{Global, ReproduceArgs};
 use crate::interrupt;
 use crate::output::{BAD, FAINT, GOOD, Output, STRONG, Table, WARN, styled};
 
+/// An experiment of so many seconds of one core is a long one.
+const LONG: u64 = 10;
+
 /// How an experiment is to be run.
 struct Plan<'a> {
     quick: bool,
@@ -225,7 +228,12 @@ pub(crate) fn reproduce(
         plan.share.reach(1.0);
         found.map(Some).with_context(|| experiment.what.to_owned())
     };
-    let done = experiments.par_iter().with_max_len(1).map(run).collect::<anyhow::Result<Vec<_>>>()?;
+    // The short ones first, so that Ctrl-C leaves something.
+    let (long, short): (Vec<&Experiment>, Vec<_>) = experiments.into_iter().partition(|e| e.units >= LONG);
+    let mut done = Vec::new();
+    for some in [short, long] {
+        done.extend(some.par_iter().with_max_len(1).map(run).collect::<anyhow::Result<Vec<_>>>()?);
+    }
     bar.finish_and_clear();
     let complete = done.iter().all(Option::is_some);
     let (mut figures, mut claims) = (Vec::new(), Vec::new());

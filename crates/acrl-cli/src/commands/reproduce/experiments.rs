@@ -12,7 +12,7 @@ pub(super) struct Experiment {
     pub(super) run: fn(&Plan<'_>) -> anyhow::Result<Found>,
 }
 
-/// All experiments; the long ones are apart, so that two cores begin with different ones.
+/// All experiments.
 pub(super) const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         what: "Section IV: training and executing A-CRL",
