@@ -137,7 +137,7 @@ pub(crate) const CLAIMS: &[Claim] = &[
     },
     Claim {
         id: "augmented-state",
-        place: "Section II-A, equation (8); Fig. 2",
+        place: "Section II-A; Fig. 2",
         figure: Some("fig2"),
         says: "The dual update is memoryless: (s, lambda) is all that decides how an execution goes on.",
         limits: &[Most("largest_difference", 0.0)],
@@ -165,7 +165,7 @@ pub(crate) const CLAIMS: &[Claim] = &[
     },
     Claim {
         id: "theorem-1-feasible",
-        place: "Theorem 1, equation (6)",
+        place: "Theorem 1, feasibility",
         figure: None,
         says: "Trajectories meet the requirements almost surely.",
         limits: &[Most("worst_certified_shortfall", 0.005)],
@@ -175,7 +175,7 @@ pub(crate) const CLAIMS: &[Claim] = &[
     },
     Claim {
         id: "theorem-1-optimal",
-        place: "Theorem 1, equation (7)",
+        place: "Theorem 1, near-optimality",
         figure: None,
         says: "The average of r0 is at least P* - eta B^2/2.",
         limits: &[Least("smallest_margin", 0.0)],
@@ -255,7 +255,9 @@ pub(crate) const CLAIMS: &[Claim] = &[
         figure: None,
         says: "While the policy stays at R1, lambda_2 > lambda_1.",
         limits: &[Least("share_of_stays_with_lambda_2_larger", 1.0)],
-        known: Some("A typo: it is lambda_1 > lambda_2, as the text after equation (11) has it."),
+        known: Some(
+            "A typo: it is lambda_1 > lambda_2, as the text after the weighted reward of Example 1 has it.",
+        ),
         note: "",
     },
     Claim {
@@ -313,7 +315,7 @@ pub(crate) const CLAIMS: &[Claim] = &[
     },
     Claim {
         id: "memory",
-        place: "Section III-C, Memory, equation (14)",
+        place: "Section III-C, Memory",
         figure: None,
         says: "While the projection is idle, lambda_i is (eta/T0) times the deficit so far.",
         limits: &[Most("largest_difference", 1e-9)],
@@ -331,7 +333,7 @@ pub(crate) const CLAIMS: &[Claim] = &[
     },
     Claim {
         id: "primal-averaging",
-        place: "Section III-C, Primal Averaging, equation (15)",
+        place: "Section III-C, Primal Averaging, as printed",
         figure: None,
         says: "The average of the policies pi(lambda_k), as printed, has the averages of A-CRL.",
         limits: &[Most("shortfall_by_state", 0.005)],
@@ -384,7 +386,7 @@ pub(crate) const CLAIMS: &[Claim] = &[
         says: "Its multipliers grow larger than those of A-CRL, so the transient violation is larger.",
         limits: &[Least("times_those_of_a_crl", 1.3), Least("times_the_deficit_of_a_crl", 10.0)],
         known: None,
-        note: "The deficit is lambda T0/eta, by equation (14).",
+        note: "The deficit is lambda T0/eta: see Memory.",
     },
     Claim {
         id: "fig4-stopped",
