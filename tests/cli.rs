@@ -232,7 +232,7 @@ fn help_has_examples_and_plain_acrl_is_help() {
     let plain = acrl(&[]);
     assert!(plain.status.success());
     assert!(String::from_utf8_lossy(&plain.stdout).contains("Examples:"));
-    for verb in ["solve", "run", "compare", "check", "init", "completions"] {
+    for verb in ["solve", "run", "compare", "reproduce", "check", "init", "completions"] {
         let help = text(&[verb, "--help"]);
         assert!(help.contains("Examples:") && help.contains(&format!("acrl {verb}")), "{verb}: {help}");
     }

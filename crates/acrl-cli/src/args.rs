@@ -132,6 +132,18 @@ Unless told otherwise it takes 3 runs of at least 200000 steps: baselines settle
 The exit status is that of A-CRL, on finite problems with the exact policy.")]
     Compare(CompareArgs),
 
+    /// Reproduce the paper: every figure and claim, with a verdict on each
+    #[command(after_help = "\
+Examples:
+  acrl reproduce                          all of it, with the paper's numbers of runs
+  acrl reproduce --quick                  the same with fewer runs, in less than two minutes
+  acrl reproduce --only fig3,fig4,o1      these only
+  acrl reproduce --quick --json           one object: figures, claims, thresholds, verdicts
+
+The folder holds report.html, report.json, the figures as SVG and PNG, and their data as CSV.
+The exit status is 1 if a claim fails; one that deviates for a known reason does not fail.")]
+    Reproduce(ReproduceArgs),
+
     /// Check a problem: what the theorems need and promise, and which epoch and step size to take
     #[command(after_help = "\
 Examples:
@@ -372,6 +384,22 @@ pub(crate) struct CompareArgs {
     /// Write a report to look at (report.html, figures, data) to this folder
     #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     pub(crate) folder: Option<PathBuf>,
+}
+
+/// `acrl reproduce`.
+#[derive(Debug, Args)]
+pub(crate) struct ReproduceArgs {
+    /// Fewer runs and fewer readings of unclear settings; every figure and claim is there all the same
+    #[arg(long)]
+    pub(crate) quick: bool,
+
+    /// These figures (fig1 to fig7, with their claims) and claims only; an unknown name lists them all
+    #[arg(long, value_name = "NAME,NAME", value_delimiter = ',')]
+    pub(crate) only: Vec<String>,
+
+    /// Folder for the report
+    #[arg(long, value_name = "DIR", default_value = "runs/reproduce", value_hint = clap::ValueHint::DirPath)]
+    pub(crate) folder: PathBuf,
 }
 
 /// `acrl check`.

@@ -61,6 +61,7 @@ fn main() -> ExitCode {
         Command::Run(args) => commands::run::run(args, &cli.global, &mut output),
         Command::Train(args) => commands::train::train(args, &cli.global, &mut output),
         Command::Compare(args) => commands::compare::compare(args, &cli.global, &mut output),
+        Command::Reproduce(args) => commands::reproduce::reproduce(args, &cli.global, &mut output),
         Command::Check(args) => commands::check::check(args, &cli.global, &mut output),
         Command::View(args) => commands::view::view(args, &cli.global, &mut output),
         Command::Problems => commands::problems::problems(&mut output),

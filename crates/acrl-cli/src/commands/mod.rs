@@ -7,6 +7,7 @@ pub(crate) mod completions;
 pub(crate) mod demo;
 pub(crate) mod init;
 pub(crate) mod problems;
+pub(crate) mod reproduce;
 pub(crate) mod run;
 pub(crate) mod run_policy;
 pub(crate) mod solve;

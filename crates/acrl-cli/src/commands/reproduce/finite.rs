@@ -1,0 +1,112 @@
+//! Executions of finite problems, as the experiments on them need them.
+
+use std::ops::ControlFlow;
+
+use acrl::guarantees::squared_bound;
+use acrl::{
+    DualDynamics, EpochLength, Event, Execution, FiniteCmdp, Multipliers, Policy as _, Requirement, Rng,
+    Specification, Task, execute,
+};
+use acrl_envs::{Monitoring, MonitoringParameters, Problem, Source, bundled};
+use acrl_exact::{Answer, ExactPolicy, FiniteTask, Optimum, SolveOptions, solve};
+use anyhow::{Context as _, bail};
+
+use crate::interrupt;
+
+/// c of Example 1.
+pub(super) const THIRD: f64 = 1.0 / 3.0;
+/// η_λ of Fig. 3.
+pub(super) const ETA: f64 = 0.5;
+/// T₀ of Fig. 3.
+pub(super) const EPOCH: u64 = 10;
+
+/// Example 1 with c₁ = c₂ = c.
+pub(super) fn monitoring(c: f64) -> anyhow::Result<(FiniteCmdp, Specification)> {
+    let example = Monitoring::new(MonitoringParameters::default())?;
+    let mut specification = example.specification()?;
+    for name in ["r1", "r2"] {
+        specification = specification.require(Requirement::at_least(name, c)?)?;
+    }
+    Ok((example.model()?, specification))
+}
+
+/// A bundled problem that is finite.
+pub(super) fn bundled_problem(name: &str) -> anyhow::Result<(FiniteCmdp, Specification)> {
+    let found = bundled().iter().find(|b| b.name == name).with_context(|| format!("no problem {name}"))?;
+    let problem = Problem::parse(found.text)?;
+    match problem.source {
+        Source::Model(model) => Ok((model, problem.specification)),
+        _ => bail!("{name} is not finite"),
+    }
+}
+
+/// The optimum of a problem that has one.
+pub(super) fn optimum(task: &FiniteTask<'_>) -> anyhow::Result<Optimum> {
+    match solve(task, &SolveOptions::default(), &mut |_| ControlFlow::Continue(()))? {
+        Answer::Optimal(optimum) => Ok(optimum),
+        Answer::Infeasible(conflict) => bail!("infeasible: {}", conflict.names.join(", ")),
+    }
+}
+
+/// B² = sup ‖(r − c)/R‖².
+pub(super) fn b2(task: &FiniteTask<'_>) -> f64 {
+    let scaled = |v: Vec<f64>| v.iter().zip(task.scales()).map(|(r, s)| r / s).collect::<Vec<_>>();
+    let bounds: Vec<f64> = task.bounds().iter().zip(task.scales()).map(|(c, s)| c / s).collect();
+    squared_bound(task.reward_vectors().into_iter().map(scaled), &bounds)
+}
+
+/// An execution, and what was seen of it.
+pub(super) struct Seen {
+    pub(super) execution: Execution<usize>,
+    /// λ₀, λ₁ … : one more than there are epochs.
+    pub(super) multipliers: Vec<Multipliers>,
+    /// s₀, s₁ …
+    pub(super) states: Vec<u32>,
+}
+
+impl Seen {
+    /// The share of rollout k that was spent in a state, if epochs have so many steps.
+    pub(super) fn share(&self, k: usize, length: u64, state: u32) -> f64 {
+        let rollout = self.states.iter().skip(k * length as usize).take(length as usize);
+        rollout.filter(|s| **s == state).count() as f64 / length as f64
+    }
+
+    /// The largest certified shortfall, in units of ranges.
+    pub(super) fn shortfall(&self, task: &FiniteTask<'_>) -> f64 {
+        let entries = self.execution.certificate.requirements.iter().zip(task.scales());
+        entries.map(|(entry, range)| entry.shortfall / range).fold(f64::NEG_INFINITY, f64::max)
+    }
+}
+
+/// Algorithm 2 with the exact maximiser, rewards in units of their ranges.
+pub(super) fn run(
+    task: &FiniteTask<'_>,
+    eta: f64,
+    epoch: EpochLength,
+    steps: u64,
+    seed: u64,
+) -> anyhow::Result<Seen> {
+    let requirements = task.specification().requirements().to_vec();
+    let mut dynamics =
+        DualDynamics::new(requirements, eta, epoch)?.with_scales(task.objective_scale(), task.scales())?;
+    let mut environment = Task::new(task.model(), task.specification().clone())?;
+    let mut multipliers = vec![dynamics.multipliers().clone()];
+    let mut observer = |event: &Event<'_>| {
+        if let Event::Epoch(epoch) = event {
+            multipliers.push(epoch.multipliers.clone());
+        }
+        if interrupt::requested() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    let mut exact = ExactPolicy::new(task);
+    let mut states = Vec::with_capacity(steps as usize);
+    let mut policy = |state: &usize, lambda: &Multipliers, rng: &mut Rng| {
+        states.push(*state as u32);
+        exact.act(state, lambda, rng)
+    };
+    let mut rng = Rng::new(seed);
+    let execution = execute(&mut environment, &mut policy, &mut dynamics, steps, &mut rng, &mut observer)?;
+    if let Some(failure) = exact.failure() {
+        return Err(failure.into());
+    }
+    Ok(Seen { execution, multipliers, states })
+}
