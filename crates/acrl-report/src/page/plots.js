@@ -234,7 +234,8 @@ const plots = (() => {
     }));
     // Beside its group if there is room; the hover says it in any case.
     const room = 0.16 * (width - 70) / Math.max(1, at.length);
-    layout.annotations = bounds.filter(([value]) => number(value).length * size * 0.6 + 5 < room).map(([value, i]) => ({
+    // The axis tells where 0 is.
+    layout.annotations = bounds.filter(([value]) => value !== 0 && number(value).length * size * 0.6 + 5 < room).map(([value, i]) => ({
       x: i + 0.42, y: plot.y.log ? Math.log10(value) : value, text: number(value), showarrow: false, xanchor: "left", yanchor: "middle", xshift: 1,
       font: { size: size - 1, color: look.ink },
     }));

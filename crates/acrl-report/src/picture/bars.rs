@@ -38,8 +38,9 @@ pub(super) fn draw(bars: &Bars, canvas: &mut Canvas, place: Rect) {
             let (at, end) = (y.at(bound), start + 0.76 * group);
             let looks = format!("stroke=\"{INK}\" stroke-width=\"1.5\" stroke-dasharray=\"4 3\"");
             canvas.line((start - 0.04 * group, at), (end, at), &looks);
+            // The axis tells where 0 is.
             let text = number(bound);
-            if text_width(&text, 11.5) < 0.2 * group - 5.0 {
+            if bound != 0.0 && text_width(&text, 11.5) < 0.2 * group - 5.0 {
                 canvas.text(end + 5.0, at + 4.0, Anchor::Start, Type::new(11.5, INK), &text);
             }
         }
