@@ -55,8 +55,17 @@ impl Folder {
         let _ = self.log.event(&Event::Started { requirements: &names, steps });
     }
 
-    /// Notes the end, and writes the report.
-    pub(crate) fn finish(mut self, certificate: &Certificate, report: &Report) -> anyhow::Result<()> {
+    /// Notes the end, and writes the report, and the problem if it is at hand as text.
+    pub(crate) fn finish(
+        mut self,
+        certificate: &Certificate,
+        report: &Report,
+        problem: Option<&str>,
+    ) -> anyhow::Result<()> {
+        if let Some(text) = problem {
+            let path = self.path.join("problem.toml");
+            std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+        }
         report.write(&self.path)?;
         self.log.write(&Event::Finished { steps: certificate.steps, certificate });
         self.log.finish()

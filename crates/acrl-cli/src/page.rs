@@ -111,10 +111,15 @@ pub(crate) fn run_page(
     blocks.extend(told.figures("").into_iter().chain(pictures).map(Block::Figure));
     let mut facts = vec![
         ("input".to_owned(), input.to_owned()),
+        (
+            "requirements".to_owned(),
+            told.specification.requirements().iter().map(figures::relation).collect::<Vec<_>>().join(", "),
+        ),
         ("steps of a run".to_owned(), told.report.steps.to_string()),
         ("runs".to_owned(), told.report.runs.to_string()),
         ("epoch".to_owned(), format!("{} at the end", told.report.epoch)),
         ("step size".to_owned(), figure(run.step_size, 4)),
+        ("tolerance".to_owned(), figure(run.tolerance, 3)),
     ];
     if let Some(training) = training {
         facts.push(("trained".to_owned(), trained(training)));

@@ -78,6 +78,8 @@ pub(crate) fn demo(args: &DemoArgs, global: &Global, output: &mut Output) -> any
 
     let policy = args.folder.join("policy.safetensors");
     ours.file.to_container()?.save(&policy)?;
+    let text = args.folder.join("problem.toml");
+    std::fs::write(&text, &problem.text).with_context(|| format!("cannot write {}", text.display()))?;
     let again = Again { task: &task_changed, executed: &executed, report: &report_changed };
     let seconds = begin.elapsed().as_secs_f64();
     page(&problem, &task, ours, &comparison, &again, seconds)?.write(&args.folder)?;

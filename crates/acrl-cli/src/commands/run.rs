@@ -74,7 +74,7 @@ fn run_finite(
         let (specification, tolerance) = (task.specification(), loaded.run.tolerance);
         let told = Told { specification, report: &report, course: &course, tolerance };
         let page = run_page(&args.source.input, &told, &loaded.run, None, Vec::new());
-        folder.finish(&executions[0].certificate, &page)?;
+        folder.finish(&executions[0].certificate, &page, None)?;
     }
     if output.is_json() {
         output.object(&RunJson {

@@ -95,7 +95,7 @@ pub(crate) fn run(
         let told = Told { specification, report: &report, course: &course, tolerance };
         let page = run_page(&args.source.input, &told, run, Some(&file.training), pictures);
         output.hint(format!("Look at it: acrl view {}", folder.path().display()));
-        folder.finish(&executions[0].certificate, &page)?;
+        folder.finish(&executions[0].certificate, &page, Some(&problem.text))?;
     }
     if output.is_json() {
         output.object(&RunPolicyJson {
