@@ -64,6 +64,63 @@ fn a_run_leaves_its_events_and_a_report() {
     assert!(stderr(&training).contains("holds a training"), "{}", stderr(&training));
 }
 
+/// A folder that cannot be had is told before the work and not after it, and one that is in use is left alone.
+#[test]
+fn folders_are_looked_at_first() {
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("file");
+    std::fs::write(&file, "not a folder").unwrap();
+    let file = file.to_str().unwrap();
+    // Each of these would take minutes.
+    for args in [
+        &["compare", "wireless", "--folder", file][..],
+        &["reproduce", "--folder", file],
+        &["demo", "--folder", file],
+    ] {
+        let output = acrl(args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        assert!(stderr(&output).contains("cannot create") && stderr(&output).contains(file), "{args:?}");
+    }
+    let folder = place.path().join("run");
+    let path = folder.to_str().unwrap();
+    let mut running = Command::new(env!("CARGO_BIN_EXE_acrl"))
+        .args(["run", "queue", "--steps", "1e12", "--quiet", "--folder", path])
+        .spawn()
+        .unwrap();
+    let begin = std::time::Instant::now();
+    while !folder.join("events.jsonl").exists() {
+        assert!(begin.elapsed().as_secs() < 60, "the run does not begin");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let second = acrl(&["run", "queue", "--steps", "100", "--folder", path, "--replace"]);
+    running.kill().unwrap();
+    running.wait().unwrap();
+    assert_eq!(second.status.code(), Some(2));
+    assert!(stderr(&second).contains("another run is writing"), "{}", stderr(&second));
+    // The killed one holds nothing any more.
+    assert!(acrl(&["run", "queue", "--steps", "100", "--folder", path, "--replace"]).status.code() < Some(2));
+}
+
+#[test]
+fn a_report_says_why_a_requirement_is_behind() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path().join("run");
+    let output = acrl(&[
+        "run",
+        "monitoring",
+        "--require",
+        "r1>=0.55",
+        "--require",
+        "r2>=0.55",
+        "--folder",
+        folder.to_str().unwrap(),
+    ]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("report.html"));
+    let report = std::fs::read_to_string(folder.join("report.json")).unwrap();
+    assert!(report.contains("Infeasible: no policy meets r1, r2 together"), "{report}");
+}
+
 #[test]
 fn a_trained_policy_shows_its_arrows_and_where_the_time_goes() {
     let place = tempfile::tempdir().unwrap();

@@ -149,7 +149,8 @@ fn ctrl_c_leaves_a_policy_and_resuming_gives_the_same_bytes() {
 fn compare_trains_every_method_on_the_same_steps() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    let args = ["compare", "wireless", "--budget", "50000", "--steps", "2000", "--runs", "2"];
+    let args =
+        ["compare", "wireless", "--trainings", "1", "--budget", "50000", "--steps", "2000", "--runs", "2"];
     let (table, _) = json(folder, &[&args[..], &["--threads", "1"]].concat());
     assert_eq!(table, json(folder, &[&args[..], &["--threads", "2"]].concat()).0);
     let methods = table["methods"].as_array().unwrap();

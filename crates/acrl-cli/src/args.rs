@@ -31,7 +31,8 @@ Examples:
   acrl check monitoring                         what the theorems need and promise here
   acrl init monitoring -o my.toml               a commented problem file to edit
 
-Exit status: 0 fine; 1 a requirement is not met, or cannot be; 2 bad usage or input.")]
+Exit status: 0 fine; 1 a requirement is not met, or cannot be; 2 bad usage or input; 130 stopped by
+Ctrl-C before there was a result.")]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,

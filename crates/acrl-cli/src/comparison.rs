@@ -27,6 +27,9 @@ pub(crate) struct Comparison {
     pub(crate) specification: SpecificationJson,
     /// The best possible objective, in the user's sign, where it is known.
     pub(crate) optimum: Option<f64>,
+    /// What `optimum` is.
+    #[serde(skip)]
+    pub(crate) best: &'static str,
     pub(crate) methods: Vec<Entry>,
 }
 
@@ -51,6 +54,8 @@ pub(crate) struct Entry {
     met_from: Option<u64>,
     /// In every run no requirement is missed by more than the tolerance.
     met: bool,
+    /// The runs of which that is so, and how many there were.
+    runs_met: [usize; 2],
     /// The numbers of which a trained policy is made.
     #[serde(skip_serializing_if = "Option::is_none")]
     numbers: Option<usize>,
@@ -85,6 +90,10 @@ impl Entry {
             .map(|(i, (r, scale))| [mean(i + 1), least(i + 1), most(i + 1)].map(|v| (v - r.c()) / scale))
             .collect();
         let violation = margins.iter().map(|[_, least, _]| -least).fold(f64::NEG_INFINITY, f64::max);
+        let fine = |run: &Ran| {
+            let requirements = specification.requirements().iter().zip(scales).zip(&run.values[1..]);
+            requirements.into_iter().all(|((r, scale), v)| r.c() - v <= tolerance * scale)
+        };
         let arrivals: Option<Vec<Arrival>> = runs.iter().map(|run| run.arrival).collect();
         let transient = arrivals.as_ref().and_then(|arrivals| {
             let most = arrivals.iter().map(|a| a.transient).fold(f64::NEG_INFINITY, f64::max);
@@ -102,6 +111,7 @@ impl Entry {
             transient,
             met_from,
             met: violation <= tolerance,
+            runs_met: [runs.iter().filter(|run| fine(run)).count(), runs.len()],
             numbers: None,
             note,
             margins,
@@ -113,19 +123,19 @@ impl Entry {
         self.method
     }
 
-    /// In the worst run, in the user's signs.
-    pub(crate) fn worst(&self) -> &Named<f64> {
-        &self.worst
+    /// The means over runs, in the user's signs.
+    pub(crate) fn averages(&self) -> &Named<f64> {
+        &self.averages
+    }
+
+    /// In how many runs everything is met, and of how many.
+    pub(crate) fn runs_met(&self) -> [usize; 2] {
+        self.runs_met
     }
 
     /// (V_i − c_i)/R_i in the worst run.
     pub(crate) fn margin(&self, i: usize) -> f64 {
         self.margins[i][1]
-    }
-
-    /// Whether no requirement is missed in any run.
-    pub(crate) fn met(&self) -> bool {
-        self.met
     }
 
     /// With the numbers of which the policy is made.
@@ -190,8 +200,8 @@ pub(crate) fn print(comparison: &Comparison, specification: &Specification, outp
     let names: Vec<String> = first.averages.iter().map(|(name, _)| name.to_owned()).collect();
     let mut header = vec!["average over runs"];
     header.extend(names.iter().map(String::as_str));
-    header.extend(COLUMNS);
     header.push("met");
+    header.extend(COLUMNS);
     let mut table = Table::new(&header);
     let plain = anstyle::Style::new();
     let aims = std::iter::once(String::new()).chain(aims(specification));
@@ -199,8 +209,8 @@ pub(crate) fn print(comparison: &Comparison, specification: &Specification, outp
     for entry in &comparison.methods {
         let mut row = vec![(entry.method.to_owned(), plain)];
         row.extend(entry.averages.iter().map(|(_, average)| (figure(*average, 4), plain)));
-        row.extend(standing(entry).map(|cell| (cell, plain)));
         row.push(if entry.met { ("yes".to_owned(), GOOD) } else { ("NO".to_owned(), BAD) });
+        row.extend(standing(entry).map(|cell| (cell, plain)));
         table.row(row);
     }
     output.raw(&table.to_string());
@@ -208,7 +218,7 @@ pub(crate) fn print(comparison: &Comparison, specification: &Specification, outp
     if let (Some(objective), Some(optimum)) = (specification.objective(), comparison.optimum) {
         output.line(styled(
             FAINT,
-            format!("{}: the best possible is {}", objective.reward, figure(optimum, 4)),
+            format!("{}: {} is {}", objective.reward, comparison.best, figure(optimum, 4)),
         ));
     }
     output.line("");
@@ -224,8 +234,8 @@ pub(crate) fn grid(comparison: &Comparison, specification: &Specification) -> Gr
         comparison.methods.first().map(|first| first.averages.iter().map(|(name, _)| name.to_owned()));
     let mut header = vec!["average over runs".to_owned()];
     header.extend(names.into_iter().flatten());
-    header.extend(COLUMNS.map(str::to_owned));
     header.push("met".to_owned());
+    header.extend(COLUMNS.map(str::to_owned));
     let mut aims: Vec<Cell> = std::iter::once(String::new())
         .chain(aims(specification))
         .map(|aim| cell(aim.replace(">=", "≥").replace("<=", "≤"), Tone::Faint))
@@ -234,8 +244,8 @@ pub(crate) fn grid(comparison: &Comparison, specification: &Specification) -> Gr
     let rows = comparison.methods.iter().map(|entry| {
         let mut row = vec![cell(entry.method.to_owned(), Tone::Plain)];
         row.extend(entry.averages.iter().map(|(_, v)| cell(figure(*v, 4), Tone::Plain)));
-        row.extend(standing(entry).map(|text| cell(text, Tone::Plain)));
         row.push(verdict(entry.met));
+        row.extend(standing(entry).map(|text| cell(text, Tone::Plain)));
         row
     });
     Grid { rows: std::iter::once(aims).chain(rows).collect(), header, note: legend(comparison.tolerance) }
@@ -264,8 +274,9 @@ pub(crate) fn margins(comparison: &Comparison, specification: &Specification) ->
     }];
     if let Some(objective) = specification.objective() {
         let average = |entry: &Entry| entry.averages.get(&objective.reward).copied().unwrap_or(f64::NAN);
+        let best = comparison.optimum.map(|v| format!("; {} is {}", comparison.best, figure(v, 4)));
         panels.push(Panel {
-            title: format!("the objective, {}", objective.reward),
+            title: format!("the objective, {}{}", objective.reward, best.unwrap_or_default()),
             plot: Plot::Bars(Bars {
                 categories,
                 y: axis(&objective.reward),
@@ -275,7 +286,7 @@ pub(crate) fn margins(comparison: &Comparison, specification: &Specification) ->
                     values: methods.iter().map(average).collect(),
                     ranges: Vec::new(),
                 }],
-                bounds: vec![comparison.optimum; methods.len()],
+                bounds: Vec::new(),
             }),
         });
     }

@@ -179,8 +179,8 @@ pub(crate) fn multipliers(name: &str, specification: &Specification, course: &Co
         name: name.to_owned(),
         title: "Multipliers".to_owned(),
         caption: "A multiplier rises while its requirement is behind and falls while it is ahead: that is how the agent \
-                  switches. That none grows for ever is the proof that all are met. (The averages are taken over the \
-                  moments that are drawn.)"
+                  switches. A multiplier that stays bounded proves that its requirement is met; one that climbs like a \
+                  straight line says that it is not. (The averages are taken over the moments that are drawn.)"
             .to_owned(),
         columns: panels.len().min(2),
         panels,
@@ -211,7 +211,7 @@ pub(crate) fn certificates(
         name: name.to_owned(),
         title: "The certificate".to_owned(),
         caption: "No run is further behind than this, whatever the policy does: proved from the multipliers alone. Below 0 \
-                  it is ahead. The curves go to 0 like one over the number of steps."
+                  it is ahead by that at least. While multipliers stay bounded it goes to 0 like one over the number of steps."
             .to_owned(),
         columns: 1,
         panels: vec![Panel {

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use acrl::{Certificate, Event, Observer as _, Specification};
+use acrl_files::{FolderLock, RunFolder};
 use acrl_report::Report;
 use anyhow::{Context as _, ensure};
 
@@ -10,9 +11,21 @@ use crate::log::Log;
 
 const EVENTS: &str = "events.jsonl";
 
+/// Makes a folder before the work begins, so that one that cannot be had costs nobody the result.
+pub(crate) fn prepare(path: &Path) -> anyhow::Result<()> {
+    std::fs::create_dir_all(path).with_context(|| format!("cannot create the folder {}", path.display()))
+}
+
+/// Where the page is, for those who want to look at it.
+pub(crate) fn page_line(path: &Path) -> String {
+    format!("report: {} (acrl view {})", path.join("report.html").display(), path.display())
+}
+
 /// A folder that is being filled.
 pub(crate) struct Folder {
     path: PathBuf,
+    /// Held as long as the runs go on.
+    _lock: FolderLock,
     /// What happens, for those who look on.
     pub(crate) log: Log,
 }
@@ -32,19 +45,15 @@ impl Folder {
             "{} holds a training, which is not replaced by a run: choose another --folder",
             path.display()
         );
-        std::fs::create_dir_all(path).with_context(|| format!("cannot create {}", path.display()))?;
+        prepare(path)?;
+        let lock = RunFolder::lock(path)?;
         let log = Log::create(&path.join(EVENTS))?;
         // A report that is there belongs to the run before.
         let old = path.join("report.html");
         if old.exists() {
             std::fs::remove_file(&old).with_context(|| format!("cannot remove {}", old.display()))?;
         }
-        Ok(Self { path: path.to_owned(), log })
-    }
-
-    /// The folder.
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
+        Ok(Self { path: path.to_owned(), _lock: lock, log })
     }
 
     /// Notes what is required and how long the runs are.

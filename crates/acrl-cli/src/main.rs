@@ -73,7 +73,8 @@ fn main() -> ExitCode {
         Ok(Verdict::Bad) => ExitCode::from(1),
         Err(error) => {
             output::error(&error);
-            ExitCode::from(2)
+            // Nothing is wrong with the input of somebody who pressed Ctrl-C.
+            ExitCode::from(if interrupt::requested() { 130 } else { 2 })
         }
     }
 }

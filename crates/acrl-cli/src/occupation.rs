@@ -13,8 +13,8 @@ pub(crate) struct Occupation {
 }
 
 impl Occupation {
-    /// Cells along a side.
-    pub(crate) const CELLS: usize = 50;
+    /// Cells along a side: a quarter each in a box of 10, so that cells end where the regions of the paper do.
+    pub(crate) const CELLS: usize = 40;
 
     /// Needs an environment whose first two observations are coordinates with a finite range.
     pub(crate) fn new(task: &BatchTask<'_>) -> anyhow::Result<Self> {

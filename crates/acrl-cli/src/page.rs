@@ -1,12 +1,12 @@
 //! The page on some runs: what came out, how, and how to get it again.
 
-use acrl::{Course, RunReport, Specification};
+use acrl::{Course, RunReport, Specification, Steering};
 use acrl_envs::RunSettings;
 use acrl_learn::TrainingRecord;
 use acrl_report::{Block, Cell, Figure, Report, Table, Tone};
 
-use crate::figures;
 use crate::output::{count, figure};
+use crate::{figures, interrupt};
 
 /// Some runs of one agent.
 pub(crate) struct Told<'a> {
@@ -27,9 +27,7 @@ impl Told<'_> {
             (0, _) => format!("{runs}; nothing is required."),
             (1, true) => format!("The requirement is met in {}.", every(&runs, self.report.runs)),
             (_, true) => format!("All {all} requirements are met in {}.", every(&runs, self.report.runs)),
-            (_, false) => {
-                format!("{met} of {all} requirements are met in {}.", every(&runs, self.report.runs))
-            }
+            (_, false) => format!("{met} of {all} requirements are met; {runs}."),
         }
     }
 
@@ -99,15 +97,35 @@ fn every(runs: &str, number: usize) -> String {
     if number == 1 { runs.to_owned() } else { format!("every one of {runs}") }
 }
 
+/// What is to be said beside the numbers.
+#[derive(Default)]
+pub(crate) struct Remarks<'a> {
+    pub(crate) training: Option<&'a TrainingRecord>,
+    pub(crate) steering: Option<Steering>,
+    /// What is the matter with requirements that are behind, and what to do about it.
+    pub(crate) advice: Option<String>,
+}
+
+/// What turns multipliers into behaviour, in a line.
+pub(crate) fn steered(steering: Steering) -> String {
+    match steering {
+        Steering::Policy => "the policy π(s, λ)".to_owned(),
+        Steering::Library => "the policy's library: in each epoch the agent holds the weighting, of those whose settled averages \
+                              are known, that is best at the multipliers"
+            .to_owned(),
+    }
+}
+
 /// The page on the runs of `acrl run`.
 pub(crate) fn run_page(
     input: &str,
     told: &Told<'_>,
     run: &RunSettings,
-    training: Option<&TrainingRecord>,
+    remarks: Remarks<'_>,
     pictures: Vec<Figure>,
 ) -> Report {
-    let mut blocks = vec![Block::Table(told.table())];
+    let mut blocks: Vec<Block> = remarks.advice.map(Block::Text).into_iter().collect();
+    blocks.push(Block::Table(told.table()));
     blocks.extend(told.figures("").into_iter().chain(pictures).map(Block::Figure));
     let mut facts = vec![
         ("input".to_owned(), input.to_owned()),
@@ -121,13 +139,18 @@ pub(crate) fn run_page(
         ("step size".to_owned(), figure(run.step_size, 4)),
         ("tolerance".to_owned(), figure(run.tolerance, 3)),
     ];
-    if let Some(training) = training {
+    facts.extend(remarks.steering.map(|steering| ("steered by".to_owned(), steered(steering))));
+    if let Some(training) = remarks.training {
         facts.push(("trained".to_owned(), trained(training)));
     }
     facts.extend(machine(run.seed));
     Report {
         title: input.to_owned(),
-        lead: told.lead(),
+        lead: if interrupt::requested() {
+            format!("Stopped by Ctrl-C: this is about the steps taken so far. {}", told.lead())
+        } else {
+            told.lead()
+        },
         good: (!told.report.requirements.is_empty()).then(|| told.report.met()),
         blocks,
         facts,

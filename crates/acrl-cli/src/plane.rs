@@ -115,7 +115,8 @@ impl<'a> Plane<'a> {
             name: name.to_owned(),
             title: "The policy π(s, λ)".to_owned(),
             caption: format!(
-                "What the agent does in each place, its {}, at the multipliers of the runs on average.{moved}",
+                "What π(s, λ) does in each place, its {}, at first for the mean multipliers of the runs, which change all \
+                 the time.{moved}",
                 self.velocity
             ),
             columns: 1,

@@ -41,5 +41,5 @@ pub use atomic::write_atomically;
 pub use checkpoint::CheckpointError;
 pub use container::{Container, ContainerError};
 pub use error::Error;
-pub use run_folder::RunFolder;
+pub use run_folder::{FolderLock, RunFolder};
 pub use tensor::{Tensor, TensorData};

@@ -135,6 +135,11 @@ impl RunFolder {
         }
     }
 
+    /// Keeps others out of a folder as long as the result lives, for those who write to it themselves.
+    pub fn lock(path: &Path) -> Result<FolderLock, Error> {
+        lock(path).map(|file| FolderLock { _file: file })
+    }
+
     /// The folder.
     pub fn path(&self) -> &Path {
         &self.path
@@ -189,6 +194,12 @@ impl RunFolder {
     fn files(&mut self) -> [&mut Tail; 3] {
         [&mut self.events, self.progress.file(), self.tensorboard.file()]
     }
+}
+
+/// A folder that nobody else writes to. Dropping it lets others in.
+#[derive(Debug)]
+pub struct FolderLock {
+    _file: File,
 }
 
 /// Keeps other runs out of the folder. A file of its own, as on some systems a locked file cannot even be read.

@@ -20,6 +20,7 @@ use super::solve::{SpecificationJson, objective_sign};
 use crate::Verdict;
 use crate::args::{CompareArgs, Global};
 use crate::comparison::{Comparison, Entry, Ran, page, print};
+use crate::folder::{page_line, prepare};
 use crate::input::{Input, Loaded};
 use crate::output::Output;
 
@@ -49,6 +50,7 @@ pub(crate) fn compare(args: &CompareArgs, global: &Global, output: &mut Output) 
     loaded.run.steps = loaded.run.steps.max(STEPS);
     loaded.run.runs = loaded.run.runs.max(RUNS);
     loaded.apply(&args.execution, global);
+    args.folder.as_deref().map(prepare).transpose()?;
     let task = loaded.task()?;
     let budget = args.budget.unwrap_or(loaded.train.steps);
     let contest = Contest { loaded: &loaded, task: &task, budget, methods: &args.methods };
@@ -62,6 +64,9 @@ pub(crate) fn compare(args: &CompareArgs, global: &Global, output: &mut Output) 
         output.object(&comparison)?;
     } else {
         print(&comparison, task.specification(), output);
+        if let Some(folder) = &args.folder {
+            output.line(page_line(folder));
+        }
         let parts = task.structure().end_components.len();
         if parts > 1 {
             output.line(format!(
@@ -126,6 +131,7 @@ impl Contest<'_> {
             runs: loaded.run.runs,
             trainings: 1,
             optimum: optimum.filter(|_| task.has_objective()),
+            best: "the best possible",
             budget: self.budget,
             tolerance: loaded.run.tolerance,
             step_size: loaded.run.step_size,

@@ -13,6 +13,7 @@ use super::solve::SpecificationJson;
 use super::train::{Asked, begin, online, policy_file};
 use crate::args::{CompareArgs, Global};
 use crate::comparison::{Comparison, Entry, Ran, page, print};
+use crate::folder::{page_line, prepare};
 use crate::input::{ContinuousProblem, apply};
 use crate::occupation::Occupation;
 use crate::output::Output;
@@ -34,6 +35,7 @@ pub(super) fn compare(
     let task = BatchTask::new(problem.environment.batch(), problem.specification.clone())?;
     let methods = if args.methods.is_empty() { MethodSetting::ALL } else { &args.methods[..] };
     let first = global.seed.unwrap_or(problem.train.seed);
+    args.folder.as_deref().map(prepare).transpose()?;
     let trainings = args.trainings.map_or(TRAININGS, |n| n as usize);
     let contest = Contest {
         problem: &problem,
@@ -57,6 +59,9 @@ pub(super) fn compare(
         output.object(&comparison)?;
     } else {
         print(&comparison, task.specification(), output);
+        if let Some(folder) = &args.folder {
+            output.line(page_line(folder));
+        }
     }
     // The exit status is A-CRL's alone: the others are there to be compared with.
     let ours = contestants.iter().filter(|c| c.training.method() == Training::A_CRL);
@@ -157,6 +162,7 @@ impl Contest<'_> {
             learner: contestants.first().map(|c| c.training.learner()),
             specification: SpecificationJson::new(self.task.specification()),
             optimum: ours.and_then(|c| estimate(self.task, &c.file)),
+            best: "the best mixture of what a-crl's policy settles at",
             methods,
         })
     }

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::time::Instant;
 
-use acrl::{BatchTask, Requirement, RunReport, Specification};
+use acrl::{BatchTask, Requirement, RunReport, Specification, Steering};
 use acrl_envs::{MethodSetting, Problem, Source, bundled};
 use acrl_learn::Training;
 use acrl_report::{Block, Cell, Figure, Report, Table as Grid, Tone};
@@ -18,7 +18,7 @@ use crate::comparison::{Comparison, margins};
 use crate::input::ContinuousProblem;
 use crate::occupation::Occupation;
 use crate::output::{BAD, FAINT, GOOD, Output, STRONG, Table, count, figure, relation, styled};
-use crate::page::{Told, command, machine, trained};
+use crate::page::{Told, command, machine, steered, trained};
 use crate::plane::Plane;
 use crate::{Verdict, interrupt};
 
@@ -82,7 +82,7 @@ pub(crate) fn demo(args: &DemoArgs, global: &Global, output: &mut Output) -> any
     std::fs::write(&text, &problem.text).with_context(|| format!("cannot write {}", text.display()))?;
     let again = Again { task: &task_changed, executed: &executed, report: &report_changed };
     let seconds = begin.elapsed().as_secs_f64();
-    page(&problem, &task, ours, &comparison, &again, seconds)?.write(&args.folder)?;
+    page(&problem, &task, ours, &comparison, &again, (steering, seconds))?.write(&args.folder)?;
     let met = ours.report.met() && report_changed.met();
     let report = args.folder.join("report.html");
     if output.is_json() {
@@ -145,34 +145,27 @@ struct Again<'a> {
     report: &'a RunReport,
 }
 
-/// A name for a narrow column.
-fn short(method: &'static str) -> &'static str {
-    match method {
-        "fixed weights" => "fixed",
-        "pid-lagrangian, stopped" => "PID",
-        "primal averaging" => "averaging",
-        other => other.trim_end_matches(", stopped"),
-    }
-}
-
 /// Baselines by what is left of them at the end: the lines that can be run.
 fn shown(comparison: &Comparison) -> impl Iterator<Item = (&'static str, usize)> + '_ {
     let lines = comparison.methods.iter().enumerate();
     lines
         .filter(|(_, entry)| !entry.method().ends_with("online") && entry.method() != "a-crl")
-        .map(|(index, entry)| (short(entry.method()), index))
+        .map(|(index, entry)| (entry.method().trim_end_matches(", stopped"), index))
 }
+
+const NOTE: &str = "Means over runs, marked by whether the worst run meets the requirement too. Baselines trained on the same \
+                    steps; shown is the policy that each is left with.";
 
 /// What a cell says, and whether that is good.
 type Judged = (String, Option<bool>);
 
-/// The table by requirement: its bound, A-CRL on average and in the worst run, and the worst run of each baseline.
+/// The table by requirement: its bound, A-CRL on average and in the worst run, and each baseline on average.
 fn table(
     task: &BatchTask<'_>,
     ours: &Contestant,
     comparison: &Comparison,
 ) -> (Vec<String>, Vec<Vec<Judged>>) {
-    let mut header: Vec<String> = ["", "bound", "A-CRL", "worst run"].map(str::to_owned).to_vec();
+    let mut header: Vec<String> = ["", "bound", "a-crl", "worst run"].map(str::to_owned).to_vec();
     header.extend(shown(comparison).map(|(name, _)| name.to_owned()));
     let mut rows = Vec::new();
     for (i, r) in task.specification().requirements().iter().enumerate() {
@@ -186,15 +179,18 @@ fn table(
         ];
         for (_, index) in shown(comparison) {
             let line = &comparison.methods[index];
-            let worst = line.worst().get(r.name()).copied().unwrap_or(f64::NAN);
-            row.push((figure(worst, 3), Some(line.margin(i) >= -comparison.tolerance)));
+            let average = line.averages().get(r.name()).copied().unwrap_or(f64::NAN);
+            row.push((figure(average, 3), Some(line.margin(i) >= -comparison.tolerance)));
         }
         rows.push(row);
     }
-    let yes = |met: bool| (if met { "yes" } else { "no" }.to_owned(), Some(met));
-    let mut last = vec![("met".to_owned(), None), (String::new(), None), (String::new(), None)];
-    last.push(yes(ours.report.met()));
-    last.extend(shown(comparison).map(|(_, index)| yes(comparison.methods[index].met())));
+    // A method may meet each requirement in some run, and all of them in none.
+    let runs = |[met, of]: [usize; 2]| (format!("{met} of {of}"), Some(met == of));
+    let mut last =
+        vec![("runs that meet all".to_owned(), None), (String::new(), None), (String::new(), None)];
+    let lines = || comparison.methods.iter();
+    last.extend(lines().filter(|line| line.method() == "a-crl").map(|line| runs(line.runs_met())));
+    last.extend(shown(comparison).map(|(_, index)| runs(comparison.methods[index].runs_met())));
     rows.push(last);
     (header, rows)
 }
@@ -226,10 +222,7 @@ fn print(
         printed.row(row.iter().map(|(cell, good)| (cell.clone(), style(good))).collect());
     }
     output.raw(&printed.to_string());
-    output.line(styled(
-        FAINT,
-        "A-CRL: mean over runs; beside it and for the baselines the worst run. Baselines train on the same steps.",
-    ));
+    output.line(styled(FAINT, NOTE));
     output.line("");
     output.line(styled(STRONG, "Other requirements, the same policy: nothing is trained again"));
     output.line("");
@@ -259,7 +252,7 @@ fn page(
     ours: &Contestant,
     comparison: &Comparison,
     again: &Again<'_>,
-    seconds: f64,
+    (steering, seconds): (Steering, f64),
 ) -> anyhow::Result<Report> {
     let tolerance = ours.run.tolerance;
     let first = Told {
@@ -317,7 +310,9 @@ fn page(
     let mut facts = vec![
         ("problem".to_owned(), PROBLEM.to_owned()),
         ("trained".to_owned(), trained(&ours.file.training)),
+        ("steered by".to_owned(), steered(steering)),
         ("step size".to_owned(), figure(ours.run.step_size, 4)),
+        ("tolerance".to_owned(), figure(tolerance, 3)),
         ("epoch".to_owned(), format!("{} at the end", ours.report.epoch)),
         ("took".to_owned(), format!("{} s", figure(seconds, 2))),
     ];

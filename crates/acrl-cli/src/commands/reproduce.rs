@@ -210,6 +210,7 @@ pub(crate) fn reproduce(
 ) -> anyhow::Result<crate::Verdict> {
     let (wanted, seed, begin) = (Wanted(&args.only), global.seed.unwrap_or(0), Instant::now());
     wanted.check()?;
+    crate::folder::prepare(&args.folder)?;
     interrupt::listen();
     let experiments: Vec<&Experiment> = EXPERIMENTS.iter().filter(|e| wanted.experiment(e)).collect();
     let bar = output.bar(experiments.iter().map(|e| e.units).sum(), "reproducing");

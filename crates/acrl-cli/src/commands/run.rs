@@ -14,11 +14,11 @@ use serde::Serialize;
 
 use super::solve::{SpecificationJson, objective_sign};
 use crate::args::{Global, RunArgs};
-use crate::folder::Folder;
+use crate::folder::{Folder, page_line};
 use crate::input::{Input, Loaded};
 use crate::log::Log;
 use crate::output::{Output, count};
-use crate::page::{Told, run_page};
+use crate::page::{Remarks, Told, run_page};
 use crate::report::{Beside, print};
 use crate::{Verdict, interrupt};
 
@@ -73,7 +73,8 @@ fn run_finite(
     if let Some(folder) = folder {
         let (specification, tolerance) = (task.specification(), loaded.run.tolerance);
         let told = Told { specification, report: &report, course: &course, tolerance };
-        let page = run_page(&args.source.input, &told, &loaded.run, None, Vec::new());
+        let remarks = Remarks { advice: advice(&report, &loaded, &task), ..Remarks::default() };
+        let page = run_page(&args.source.input, &told, &loaded.run, remarks, Vec::new());
         folder.finish(&executions[0].certificate, &page, None)?;
     }
     if output.is_json() {
@@ -97,6 +98,9 @@ fn run_finite(
             advice: advice(&report, &loaded, &task),
         };
         print(&report, &beside, output);
+        if let Some(folder) = &args.folder {
+            output.line(page_line(folder));
+        }
         output.hint(format!("Try next: acrl compare {}, to see other methods on it.", args.source.input));
     }
     Ok(if report.met() { Verdict::Good } else { Verdict::Bad })

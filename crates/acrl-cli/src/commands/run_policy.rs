@@ -17,12 +17,12 @@ use serde::Serialize;
 
 use super::solve::SpecificationJson;
 use crate::args::{Global, RunArgs, Start};
-use crate::folder::Folder;
+use crate::folder::{Folder, page_line};
 use crate::input::{PolicyProblem, apply};
 use crate::log::Log;
 use crate::occupation::Occupation;
 use crate::output::{Output, figure};
-use crate::page::{Told, run_page};
+use crate::page::{Remarks, Told, run_page};
 use crate::plane::Plane;
 use crate::report::{Beside, print};
 use crate::{Verdict, interrupt};
@@ -93,8 +93,12 @@ pub(crate) fn run(
         };
         let (specification, tolerance) = (task.specification(), run.tolerance);
         let told = Told { specification, report: &report, course: &course, tolerance };
-        let page = run_page(&args.source.input, &told, run, Some(&file.training), pictures);
-        output.hint(format!("Look at it: acrl view {}", folder.path().display()));
+        let remarks = Remarks {
+            training: Some(&file.training),
+            steering: Some(plan.steering),
+            advice: advice(&report, &plan, &args.source.input),
+        };
+        let page = run_page(&args.source.input, &told, run, remarks, pictures);
         folder.finish(&executions[0].certificate, &page, Some(&problem.text))?;
     }
     if output.is_json() {
@@ -128,6 +132,9 @@ pub(crate) fn run(
             advice: advice(&report, &plan, &args.source.input),
         };
         print(&report, &beside, output);
+        if let Some(folder) = &args.folder {
+            output.line(page_line(folder));
+        }
         if file.policy.is_blind() {
             output.line(format!(
                 "A baseline ({}): it takes no notice of the multipliers, which only measure how far behind it is.",

@@ -128,7 +128,7 @@ pub(super) fn augmented_state() -> Figure {
     };
     block(&mut d, [150.0, 20.0], "", &["environment", "s(t+1) ~ p( s(t+1) | s(t), a(t) )"]);
     block(&mut d, [150.0, 120.0], "blue", &["policy", "a(t) ~ π( s(t), λ(k) )"]);
-    block(&mut d, [150.0, 220.0], "red", &["dual dynamics", "λ(k+1) = [ λ(k) − η ( mean r − c ) ]₊"]);
+    block(&mut d, [150.0, 220.0], "red", &["dual dynamics", "λ ← [ λ − η ( mean r − c ) ]₊"]);
     // s from the environment to the policy, along the left.
     d.arrow(&[[150.0, 50.0], [70.0, 50.0], [70.0, 140.0], [150.0, 140.0]], false);
     d.text(48.0, 98.0, 15.0, "s(t)");
