@@ -159,6 +159,11 @@ const NOTE: &str = "Means over runs, marked by whether the worst run meets the r
 /// What a cell says, and whether that is good.
 type Judged = (String, Option<bool>);
 
+/// A share of the time.
+fn share(value: f64) -> String {
+    format!("{value:.3}")
+}
+
 /// The table by requirement: its bound, A-CRL on average and in the worst run, and each baseline on average.
 fn table(
     task: &BatchTask<'_>,
@@ -174,20 +179,19 @@ fn table(
         let mut row = vec![
             (r.name().to_owned(), None),
             (relation(r, 4), None),
-            (figure(average, 3), None),
-            (figure(worst, 3), entry.map(|e| e.met)),
+            (share(average), None),
+            (share(worst), entry.map(|e| e.met)),
         ];
         for (_, index) in shown(comparison) {
             let line = &comparison.methods[index];
             let average = line.averages().get(r.name()).copied().unwrap_or(f64::NAN);
-            row.push((figure(average, 3), Some(line.margin(i) >= -comparison.tolerance)));
+            row.push((share(average), Some(line.margin(i) >= -comparison.tolerance)));
         }
         rows.push(row);
     }
     // A method may meet each requirement in some run, and all of them in none.
     let runs = |[met, of]: [usize; 2]| (format!("{met} of {of}"), Some(met == of));
-    let mut last =
-        vec![("runs that meet all".to_owned(), None), (String::new(), None), (String::new(), None)];
+    let mut last = vec![("runs met".to_owned(), None), (String::new(), None), (String::new(), None)];
     let lines = || comparison.methods.iter();
     last.extend(lines().filter(|line| line.method() == "a-crl").map(|line| runs(line.runs_met())));
     last.extend(shown(comparison).map(|(_, index)| runs(comparison.methods[index].runs_met())));
@@ -279,8 +283,7 @@ fn page(
     let beside = Grid {
         header,
         rows: rows.into_iter().map(|row| row.into_iter().map(cell).collect()).collect(),
-        note: "A-CRL: mean over runs; beside it and for the baselines the average in the worst run."
-            .to_owned(),
+        note: format!("{NOTE} What they had while they trained is in the figure (online)."),
     };
     let text = |text: &str| Block::Text(text.to_owned());
     let heading = |text: &str| Block::Heading(text.to_owned());
