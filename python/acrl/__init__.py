@@ -7,13 +7,13 @@ Say what the agent must achieve, and let it meet its requirements while it runs.
 | to say what is required | `at_least`, `at_most`, `maximize`, `minimize` |
 | an agent that meets its requirements while it runs | `Agent` |
 | a policy that ``acrl train`` wrote | `Policy` |
-| to train π(s, λ) with a learner of yours | `AugmentedEnv` (needs Gymnasium) |
+| to train π(s, λ) with a learner of yours | `AugmentedEnv`, `check_env` (need Gymnasium) |
 | the exact optimum of a finite problem | `solve`, `FiniteModel` |
 """
 
 from typing import TYPE_CHECKING
 
-from ._acrl import Objective, Requirement
+from ._acrl import Objective, Requirement, __version__
 from ._agent import Agent, Certified, Predictor, Requirements
 from ._errors import Error, FileError, InputError, SolveError, UnknownNameError
 from ._model import FiniteModel
@@ -23,16 +23,18 @@ from ._vocabulary import Named, at_least, at_most, maximize, minimize, weights
 
 if TYPE_CHECKING:
     from ._augmented import AugmentedEnv as AugmentedEnv
+    from ._check import EnvReport as EnvReport
+    from ._check import check_env as check_env
 else:
 
     def __getattr__(name: str) -> object:
-        # Gymnasium is optional, and slow to import. So this is not in __all__ either.
-        if name == "AugmentedEnv":
+        # Gymnasium is optional, and slow to import. So these are not in __all__ either.
+        if name in ("AugmentedEnv", "EnvReport", "check_env"):
             try:
-                from ._augmented import AugmentedEnv
+                from . import _augmented, _check
             except ImportError as error:
-                raise ImportError("acrl.AugmentedEnv needs Gymnasium: pip install 'acrl[gymnasium]'") from error
-            return AugmentedEnv
+                raise ImportError(f"acrl.{name} needs Gymnasium: pip install 'acrl[gymnasium]'") from error
+            return getattr(_augmented if name == "AugmentedEnv" else _check, name)
         raise AttributeError(f"module 'acrl' has no attribute '{name}'")
 
 
@@ -56,6 +58,7 @@ __all__ = [
     "Solution",
     "SolveError",
     "UnknownNameError",
+    "__version__",
     "at_least",
     "at_most",
     "maximize",

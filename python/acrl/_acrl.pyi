@@ -6,7 +6,19 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import Self
 
-__all__ = ["Dynamics", "Model", "Objective", "PolicyFile", "Requirement", "solve", "weights", "write_atomically"]
+__all__ = [
+    "Dynamics",
+    "Model",
+    "Objective",
+    "PolicyFile",
+    "Requirement",
+    "__version__",
+    "solve",
+    "weights",
+    "write_atomically",
+]
+
+__version__: str
 
 @final
 class Requirement:

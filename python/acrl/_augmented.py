@@ -48,6 +48,8 @@ class AugmentedEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
         sampler: "simplex": all weights alike; "corners": in half of the draws one or more of the weights are 0, as they
             are where requirements are met with room to spare.
         every: Draw anew after so many steps, too.
+        scales: The ranges of rewards, by name, in units of which they are weighted; default 1. Give them where they
+            differ much, or most weights mean the same: `acrl.check_env` measures them.
     """
 
     def __init__(
@@ -59,6 +61,7 @@ class AugmentedEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
         rewards: RewardFunction | Sequence[str] | None = None,
         sampler: Literal["simplex", "corners"] = "simplex",
         every: int | None = None,
+        scales: Mapping[str, float] | None = None,
     ) -> None:
         super().__init__(env)
         self._objective = as_objective(objective)
@@ -71,6 +74,7 @@ class AugmentedEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
         self._terms += [(requirement.reward, requirement.sign) for requirement in self._required]
         if not self._terms:
             raise InputError("nothing to achieve: give an objective or requirements")
+        self._scales = self._ranges(scales or {})
         if isinstance(rewards, str):
             raise InputError(f"rewards is '{rewards}', expected a list of names or a function")
         self._function = rewards if callable(rewards) else None
@@ -92,6 +96,11 @@ class AugmentedEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
         )
 
     @property
+    def requirements(self) -> list[Requirement]:
+        """What is required."""
+        return list(self._required)
+
+    @property
     def weights(self) -> FloatArray:
         """The weights of now: of the objective, if there is one, and of each requirement."""
         return self._weights.copy()
@@ -100,7 +109,11 @@ class AugmentedEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
         """The observation that the learner knows, for multipliers λ."""
         if len(multipliers) != len(self._required):
             raise InputError(f"multipliers: expected {len(self._required)} numbers, found {len(multipliers)}")
-        return self._append(obs, weights(multipliers, self._objective is not None))
+        given = list(multipliers.values()) if isinstance(multipliers, Mapping) else multipliers
+        # w·(r/R) has the same maximisers as r0 + λ·r if w is in proportion to (R0, λ R).
+        first = 1.0 if self._objective is None else self._scales[0]
+        prices = np.asarray(given, dtype=np.float64) * self._scales[-len(given) :] / first
+        return self._append(obs, weights(prices, self._objective is not None))
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -126,6 +139,7 @@ class AugmentedEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
             obs, reward, terminated, truncated, info = told
         named = self._named(obs, action, reward, info)
         values = np.array([sign * self._reward(name, named, info) for name, sign in self._terms])
+        values = values / self._scales
         applied = self.weights
         self._since += 1
         if self._every is not None and self._since >= self._every:
@@ -169,6 +183,16 @@ class AugmentedEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
         if not np.isfinite(value):
             raise InputError(f"the reward '{name}' must be a finite number, but it is {value}")
         return value
+
+    def _ranges(self, scales: Mapping[str, float]) -> FloatArray:
+        names = [name for name, _ in self._terms]
+        for name, scale in scales.items():
+            if name not in names:
+                raise UnknownNameError(f"scales: unknown reward '{name}', expected {', '.join(names)}")
+            # Written so that a NaN is refused too.
+            if not 0 < scale < np.inf:
+                raise InputError(f"the scale of '{name}' is {scale}, expected a number above 0")
+        return np.array([scales.get(name, 1.0) for name in names], dtype=np.float64)
 
     def _draw(self) -> FloatArray:
         n = len(self._terms)

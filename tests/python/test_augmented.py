@@ -163,6 +163,66 @@ def test_bad_rewards_are_refused() -> None:
             env.step(0)
 
 
+def test_rewards_are_weighted_in_units_of_their_ranges() -> None:
+    env = acrl.AugmentedEnv(Line(), **TASK, scales={"cost": 0.5, "reward": 2.0})
+    assert step(env, [0.25, 0.75])[0] == -0.75 / 0.5
+    assert step(env, [0.25, 0.75], start=-2)[0] == 0.25 / 2
+    # (R0, λ R) = (2, 4·0.5)
+    assert env.augment(np.zeros(1), [4.0])[1:].tolist() == [0.5, 0.5]
+    alone = acrl.AugmentedEnv(
+        Line(), requirements=[acrl.at_least("reward", 0), acrl.at_most("cost", 0)], scales={"cost": 3.0}
+    )
+    assert alone.augment(np.zeros(1), [1.0, 1.0])[1:].tolist() == [0.25, 0.75]
+    with pytest.raises(acrl.UnknownNameError, match="unknown reward 'speed'"):
+        acrl.AugmentedEnv(Line(), **TASK, scales={"speed": 1.0})
+    with pytest.raises(acrl.InputError, match="the scale of 'cost' is 0"):
+        acrl.AugmentedEnv(Line(), **TASK, scales={"cost": 0.0})
+
+
+def test_a_good_environment_passes_the_check() -> None:
+    report = acrl.check_env(Line(), **TASK, steps=200)
+    assert report.ranges == {"reward": (0.0, 1.0), "cost": (0.0, 1.0)}
+    assert report.scales == {"reward": 1.0, "cost": 1.0}
+    assert 0 < report.averages["cost"] < 1
+    assert (report.steps, report.episodes, report.remarks) == (200, 1, ())
+    hard = acrl.check_env(Line(), requirements=acrl.at_least("e", 4, reward="energy"))
+    assert hard.scales == {"energy": 1.0}
+    assert hard.remarks == (
+        "the reward 'energy' was 3.0 at every step",
+        "acrl.at_least('e', 4.0, reward='energy') was out of reach: the best of any step was 3.0",
+    )
+
+
+class Moody(Line):
+    """Does not repeat itself."""
+
+    visits = 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed, options=options)
+        self.visits += 1
+        self.x = self.visits % 3
+        return self._seen(), {}
+
+
+class Wide(Line):
+    """Leaves its observation space."""
+
+    def _seen(self) -> Any:
+        return np.array([3.0], np.float32)
+
+
+def test_bad_environments_fail_the_check() -> None:
+    for env, options, message in [
+        (Moody(), TASK, "after the same seed and actions the observation of step 0 is another one"),
+        (Wide(), TASK, "the observation of step 0, .* is outside the observation space"),
+        (Line("bad"), TASK, "the reward 'cost' must be a finite number"),
+        (Line(), {**TASK, "steps": 0}, "steps is 0"),
+    ]:
+        with pytest.raises(acrl.InputError, match=message):
+            acrl.check_env(env, **options)
+
+
 def test_it_can_be_pickled() -> None:
     env = acrl.AugmentedEnv(Line(), **TASK)
     env.reset(seed=3)

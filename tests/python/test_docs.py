@@ -2,10 +2,13 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import acrl
+import gymnasium
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 BLOCKS = re.findall(r"```python\n(.*?)```", (Path(__file__).parents[2] / "docs" / "python.md").read_text("utf-8"), re.S)
 
@@ -24,6 +27,28 @@ def test_a_policy_of_a_file(data: Path) -> None:
     agent = names["agent"]
     assert isinstance(agent, acrl.Agent)
     assert agent.requirements["power"].bound == 0.8
+
+
+def test_a_learner() -> None:
+    class Constant:
+        """What came of a training that is left out here."""
+
+        def predict(self, obs: NDArray[Any]) -> tuple[int, None]:
+            assert obs.shape == (6,)
+            return 0, None
+
+    names: dict[str, Any] = {"acrl": acrl, "env": Costly(gymnasium.make("CartPole-v1")), "learn": lambda _: Constant()}
+    exec(BLOCKS[2], names)
+    assert names["report"].scales["cost"] > 0
+    assert names["agent"].act(np.zeros(4)) == 0
+
+
+class Costly(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """With a cost."""
+
+    def step(self, action: Any) -> Any:
+        obs, reward, terminated, truncated, info = self.env.step(action)
+        return obs, reward, terminated, truncated, {**info, "cost": abs(obs[0])}
 
 
 def test_a_finite_model() -> None:

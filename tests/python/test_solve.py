@@ -1,5 +1,6 @@
 """Exact answers."""
 
+import signal
 import threading
 from pathlib import Path
 from typing import Any
@@ -166,3 +167,22 @@ def test_threads_may_share_a_model() -> None:
     for thread in threads:
         thread.join()
     assert found == [found[0]] * 80
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there are no timers")
+def test_a_long_solve_can_be_interrupted() -> None:
+    random, states = np.random.default_rng(0), 400
+    transitions = random.dirichlet(np.full(states, 0.05), size=(states, 4))
+    model = acrl.FiniteModel(transitions, {f"r{i}": random.uniform(size=(states, 4)) for i in range(7)})
+
+    def ring(*_: object) -> None:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, 0.05)
+    try:
+        with pytest.raises(TimeoutError):
+            acrl.solve(model, objective="r0", requirements=[acrl.at_least(f"r{i}", 0.55) for i in range(1, 7)])
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

@@ -22,6 +22,14 @@ use pyo3::prelude::*;
 /// The native half of the package `acrl`.
 #[pymodule]
 mod _acrl {
+    use pyo3::prelude::*;
+
+    /// Everything has one version.
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
+
     #[pymodule_export]
     use super::dynamics::Dynamics;
     #[pymodule_export]
