@@ -9,14 +9,16 @@ help: ## list the targets
 run: ## the demo: train, run, compare, change the requirements
 	cargo run --release -- demo
 
-test: ## all tests (installs chromium for those of the browser where there is none)
+test: ## all tests, those in Python too (installs chromium for those of the browser where there is none)
 	tests/install-browser.sh
 	cargo test --workspace --profile checked
+	tests/python/run.sh
 
 lint: ## formatting, lints, documentation without warnings
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --profile checked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --profile checked
+	tests/python/run.sh lint
 
 docs: ## build the API documentation
 	cargo doc --workspace --no-deps --release

@@ -1,0 +1,50 @@
+//! The one place where errors become Python's, and the one where files are written.
+
+use std::error::Error as StdError;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard};
+
+use pyo3::prelude::*;
+
+// The classes are written in Python, because each also inherits from one of Python's own.
+pyo3::import_exception!(acrl._errors, Error);
+pyo3::import_exception!(acrl._errors, FileError);
+pyo3::import_exception!(acrl._errors, InputError);
+pyo3::import_exception!(acrl._errors, SolveError);
+
+/// An error and its causes, in one line.
+pub(crate) fn told(error: &dyn StdError) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        // Transparent errors say what their cause says.
+        let more = error.to_string();
+        if !text.ends_with(&more) {
+            text = format!("{text}: {more}");
+        }
+        cause = error.source();
+    }
+    text
+}
+
+/// A value that cannot be used.
+pub(crate) fn input(error: impl StdError) -> PyErr {
+    InputError::new_err(told(&error))
+}
+
+/// A file that cannot be used. Its name is in the message already, or put before it.
+pub(crate) fn file(path: &Path, error: impl StdError) -> PyErr {
+    let (name, text) = (path.display().to_string(), told(&error));
+    FileError::new_err(if text.contains(&name) { text } else { format!("{name}: {text}") })
+}
+
+/// The value behind a lock. A thread that fails while it holds one leaves a state that is as good as before.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// Writes a file as a whole or not at all.
+#[pyfunction]
+pub(crate) fn write_atomically(py: Python<'_>, path: PathBuf, content: &[u8]) -> PyResult<()> {
+    py.detach(|| acrl_files::write_atomically(&path, content)).map_err(|error| file(&path, error))
+}

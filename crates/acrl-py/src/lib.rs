@@ -1,0 +1,45 @@
+//! What the Python package `acrl` is made of: the module `acrl._acrl`.
+//!
+//! Thin on purpose. What is said here is said in the words of the crates below it; what is convenient in Python
+//! (mappings, NumPy's conversions, Gymnasium) is written in Python, in `python/acrl`.
+//!
+//! | class or function | is |
+//! |---|---|
+//! | `Requirement`, `Objective` | [`acrl::Requirement`], [`acrl::Objective`], frozen |
+//! | `Dynamics` | [`acrl::DualDynamics`] behind a lock |
+//! | `PolicyFile` | [`acrl_learn::PolicyFile`] behind a lock, without the interpreter's lock while it acts |
+//! | `Model`, `solve` | [`acrl::FiniteCmdp`], [`acrl_exact::solve`] |
+
+mod dynamics;
+mod errors;
+mod model;
+mod policy;
+mod solve;
+mod vocabulary;
+
+use pyo3::prelude::*;
+
+/// The native half of the package `acrl`.
+#[pymodule]
+mod _acrl {
+    use pyo3::prelude::*;
+
+    /// Everything has one version.
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
+
+    #[pymodule_export]
+    use super::dynamics::Dynamics;
+    #[pymodule_export]
+    use super::errors::write_atomically;
+    #[pymodule_export]
+    use super::model::Model;
+    #[pymodule_export]
+    use super::policy::PolicyFile;
+    #[pymodule_export]
+    use super::solve::solve;
+    #[pymodule_export]
+    use super::vocabulary::{Objective, Requirement, weights};
+}

@@ -1,0 +1,32 @@
+"""What can go wrong, as one small tree. The native half raises these too."""
+
+__all__ = ["Error", "FileError", "InputError", "SolveError", "UnknownNameError"]
+
+
+class Error(Exception):
+    """Everything that this package raises on purpose."""
+
+
+class InputError(Error, ValueError):
+    """A value that cannot be used. The message names it, and what was expected."""
+
+
+class UnknownNameError(InputError, KeyError):
+    """A name that is not among those there are."""
+
+    def __str__(self) -> str:
+        # KeyError would show the message in quotes.
+        return str(self.args[0]) if self.args else ""
+
+
+class FileError(Error, OSError):
+    """A file that cannot be read, written or used."""
+
+
+class SolveError(Error, RuntimeError):
+    """A problem that could not be solved to the end."""
+
+
+for _class in (Error, InputError, UnknownNameError, FileError, SolveError):
+    _class.__module__ = "acrl"  # where they are to be imported from
+del _class

@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# The Python package: builds it into an environment of its own in the target folder, and tests it.
+#   tests/python/run.sh          the tests, with the examples of the docstrings and of docs/python.md
+#   tests/python/run.sh lint     formatting, lints, types, stubs
+# What is installed is noted beside the environment, so that the second call installs nothing.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+target=${CARGO_TARGET_DIR:-target}
+mkdir -p "$target"
+venv=$(cd "$target" && pwd)/python
+needed=tests/python/requirements.txt
+
+if ! cmp -s "$needed" "$venv/installed.txt"; then
+    "${PYTHON:-python3}" -m venv --clear "$venv"
+    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check -r "$needed"
+    cp "$needed" "$venv/installed.txt"
+fi
+export VIRTUAL_ENV=$venv PATH="$venv/bin:$PATH" PYTHONDONTWRITEBYTECODE=1
+
+maturin develop --quiet --profile checked
+
+case "${1:-test}" in
+    test) python -m pytest -q --doctest-modules python/acrl tests/python ;;
+    lint)
+        ruff check --no-cache
+        ruff format --no-cache --check
+        mypy --strict python/acrl tests/python
+        python -m mypy.stubtest --mypy-config-file pyproject.toml acrl
+        ;;
+    *) echo "$0: unknown task '$1': expected test or lint" >&2; exit 2 ;;
+esac

@@ -1,0 +1,188 @@
+"""Exact answers."""
+
+import signal
+import threading
+from pathlib import Path
+from typing import Any
+
+import acrl
+import gymnasium
+import numpy as np
+import pytest
+import scipy.sparse
+
+PROBLEMS = Path(__file__).parents[2] / "problems"
+
+
+def monitoring() -> tuple[Any, dict[str, list[int]]]:
+    """Example 1: from R0 to R1 or R2, from there back or stay. Action a leads to state a."""
+    allowed = np.array([[0, 1, 1], [1, 1, 0], [1, 0, 1]], dtype=float)
+    transitions = np.einsum("sa,at->sat", allowed, np.eye(3))
+    return transitions, {f"r{i}": np.eye(3, dtype=int)[i].tolist() for i in range(3)}
+
+
+THIRD = [acrl.at_least("r1", 1 / 3), acrl.at_least("r2", 1 / 3)]
+
+
+def test_a_bundled_problem_a_file_and_arrays_agree() -> None:
+    transitions, rewards = monitoring()
+    dense = acrl.FiniteModel(transitions, rewards)
+    sparse = acrl.FiniteModel(scipy.sparse.csr_array(transitions.reshape(9, 3)), rewards)
+    answers = [acrl.solve("monitoring"), acrl.solve(PROBLEMS / "monitoring.toml")]
+    answers += [acrl.solve(model, objective="r0", requirements=THIRD) for model in [dense, sparse]]
+    for answer in answers:
+        assert answer.feasible
+        assert answer.status == "optimal"
+        assert answer.objective == pytest.approx(1 / 3)
+        assert answer.almost_sure == pytest.approx(1 / 3)
+        assert answer.bounds is not None
+        assert answer.bounds[0] - 1e-9 <= 1 / 3 <= answer.bounds[1] + 1e-9
+        assert answer.gap is not None
+        assert answer.gap < 1e-6
+        assert answer.multipliers == pytest.approx({"r1": 1.0, "r2": 1.0})
+        assert answer.values == pytest.approx({"r0": 1 / 3, "r1": 1 / 3, "r2": 1 / 3})
+        assert sum(component.weight for component in answer.mixture) == pytest.approx(1)
+        assert answer.conflict == ()
+        assert answer.states == 3
+
+
+def test_rules_name_actions_by_their_columns() -> None:
+    transitions, rewards = monitoring()
+    answer = acrl.solve(acrl.FiniteModel(transitions, rewards), objective="r2")
+    (component,) = answer.mixture
+    assert component.rule.tolist() == [2, 0, 2]
+
+
+def test_minimising_and_at_most_keep_the_users_signs() -> None:
+    transitions, rewards = monitoring()
+    answer = acrl.solve(
+        acrl.FiniteModel(transitions, rewards),
+        objective=acrl.minimize("r1"),
+        requirements=[acrl.at_most("r2", 0.25), acrl.at_most("zero", 0.25, reward="r0")],
+    )
+    assert answer.objective == pytest.approx(0.5)
+    assert answer.bounds is not None
+    assert answer.bounds[0] <= answer.bounds[1]
+    assert answer.values == pytest.approx({"r1": 0.5, "r2": 0.25, "zero": 0.25})
+
+
+def test_requirements_replace_those_of_the_file() -> None:
+    answer = acrl.solve("monitoring", requirements=acrl.at_least("r1", 0.4))
+    assert [r.bound for r in answer.requirements] == [0.4, pytest.approx(1 / 3)]
+
+
+def test_a_conflict_is_named_and_relaxed() -> None:
+    hard = [acrl.at_least("r1", 0.55), acrl.at_least("r2", 0.55)]
+    answer = acrl.solve("monitoring", requirements=hard)
+    assert not answer.feasible
+    assert answer.objective is None
+    assert answer.conflict == ("r1", "r2")
+    assert answer.relax_uniform == pytest.approx(0.05, abs=1e-6)
+    assert answer.relax_alone == pytest.approx({"r1": 0.1, "r2": 0.1}, abs=1e-6)
+    frame = answer.to_dataframe()
+    assert frame.loc["r1", "conflict"]
+    assert "in conflict" in answer._repr_html_()
+
+
+def test_an_answer_is_a_table() -> None:
+    answer = acrl.solve("monitoring")
+    frame = answer.to_dataframe()
+    assert list(frame.index) == ["r1", "r2"]
+    assert frame["multiplier"].tolist() == pytest.approx([1.0, 1.0])
+    assert "<td>≥ 0.333333</td>" in answer._repr_html_()
+    empty = acrl.solve("monitoring", objective="r1")
+    assert empty._repr_html_().startswith("<p><b>optimal")
+
+
+def test_gymnasiums_tables_start_anew_where_an_episode_ends() -> None:
+    env = gymnasium.make("FrozenLake-v1", is_slippery=False)
+    unwrapped: Any = env.unwrapped
+    stuck = np.zeros((16, 4))
+    stuck[:, 0] = 1.0  # how often "left" is taken
+    model = acrl.FiniteModel.from_table(unwrapped.P, {"left": stuck}, initial=unwrapped.initial_state_distrib)
+    assert model.rewards == ["reward", "left"]
+    # The goal is six steps away, and the seventh state is the start again: a reward every six steps.
+    assert acrl.solve(model, objective="reward").objective == pytest.approx(1 / 6)
+    half = acrl.solve(model, objective="reward", requirements=acrl.at_least("left", 0.5))
+    assert half.objective == pytest.approx(1 / 12)
+    assert half.multipliers["left"] == pytest.approx(1 / 6)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"transitions": np.zeros((2, 2))}, r"shape \(2, 2\), expected \[states, actions, states\]"),
+        ({"transitions": np.full((1, 1, 1), 0.5)}, "state '0', action '0'"),
+        ({"transitions": np.full((1, 1, 1), np.nan)}, "state '0', action '0'"),
+        ({"transitions": scipy.sparse.csr_array(np.ones((3, 2)))}, "shape 3 × 2"),
+        ({"transitions": np.zeros((1, 1, 1))}, "state '0'"),
+        ({"rewards": {"x": [1, 2]}}, r"the reward 'x' has shape \(2,\), expected \(1,\) or \(1, 1\)"),
+        ({"rewards": {"x": [np.inf]}}, "'x'"),
+        ({"initial": 3}, "the initial state is 3, expected 0 to 0"),
+        ({"initial": [0.5]}, "0.5"),
+        ({"initial": [0.5, 0.5]}, r"shape \(2,\), expected \(1,\)"),
+    ],
+)
+def test_bad_models_are_refused(change: dict[str, Any], message: str) -> None:
+    good = {"transitions": np.ones((1, 1, 1)), "rewards": {"x": [1.0]}, "initial": 0}
+    acrl.FiniteModel(**good)  # type: ignore[arg-type]
+    with pytest.raises(acrl.InputError, match=message):
+        acrl.FiniteModel(**{**good, **change})
+
+
+def test_bad_questions_are_refused(tmp_path: Path) -> None:
+    transitions, rewards = monitoring()
+    model = acrl.FiniteModel(transitions, rewards)
+    with pytest.raises(
+        acrl.InputError, match="nothing to achieve: give an objective or requirements; the rewards are r0"
+    ):
+        acrl.solve(model)
+    with pytest.raises(acrl.InputError, match="unknown reward 'r9': the rewards of this problem are r0, r1, r2"):
+        acrl.solve(model, objective="r9")
+    with pytest.raises(acrl.InputError, match="the gap is 0"):
+        acrl.solve(model, objective="r0", gap=0.0)
+    with pytest.raises(acrl.InputError, match="the model is 3"):
+        acrl.solve(3)  # type: ignore[arg-type]
+    with pytest.raises(acrl.InputError, match="planar is continuous"):
+        acrl.solve("planar")
+    with pytest.raises(acrl.FileError, match="no such file, and no bundled problem of that name; those are monitoring"):
+        acrl.solve(tmp_path / "none.toml")
+    for name, text in [("a.toml", "version = 9"), ("a.drn", "nonsense"), ("a.txt", "")]:
+        (tmp_path / name).write_text(text)
+        with pytest.raises(acrl.FileError, match=name):
+            acrl.solve(tmp_path / name, objective="x")
+
+
+def test_threads_may_share_a_model() -> None:
+    transitions, rewards = monitoring()
+    model = acrl.FiniteModel(transitions, rewards)
+    found: list[float | None] = []
+
+    def work() -> None:
+        found.extend(acrl.solve(model, objective="r0", requirements=THIRD).objective for _ in range(20))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [found[0]] * 80
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there are no timers")
+def test_a_long_solve_can_be_interrupted() -> None:
+    random, states = np.random.default_rng(0), 400
+    transitions = random.dirichlet(np.full(states, 0.05), size=(states, 4))
+    model = acrl.FiniteModel(transitions, {f"r{i}": random.uniform(size=(states, 4)) for i in range(7)})
+
+    def ring(*_: object) -> None:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, 0.05)
+    try:
+        with pytest.raises(TimeoutError):
+            acrl.solve(model, objective="r0", requirements=[acrl.at_least(f"r{i}", 0.55) for i in range(1, 7)])
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
