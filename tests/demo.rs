@@ -1,20 +1,16 @@
 //! The README's first command, as it is: about a minute on two cores.
 #![allow(missing_docs, clippy::unwrap_used)]
 
+#[path = "browser/checks.rs"]
+mod checks;
 #[path = "browser/chromium.rs"]
 mod chromium;
 
 use std::process::Command;
 
+use checks::{arrows, clean, drawn, largest_difference, slide};
 use chromium::Browser;
 use serde_json::Value;
-
-/// The names of figures in which a panel is empty.
-const UNDRAWN: &str = "[...document.querySelectorAll('[data-figure]')].filter((figure) => {
-    const panels = [...figure.querySelectorAll('.panel')];
-    const marks = '.js-line, .js-fill, .bars path, .heatmaplayer image';
-    return !panels.length || !panels.every((panel) => panel.querySelector(marks));
-}).map((figure) => figure.dataset.figure)";
 
 #[test]
 fn the_demo_meets_every_requirement_and_shows_it() {
@@ -58,39 +54,15 @@ fn the_demo_meets_every_requirement_and_shows_it() {
     browser.window(1100, 900, false);
     browser.goto(&format!("file://{}", page.display()));
     browser.wait("figures", "document.querySelectorAll('[data-figure]').length === 9");
-    browser.wait("every figure is drawn", &format!("{UNDRAWN}.length === 0"));
-    // The page computes the policy as the program does.
-    let given = browser.eval("JSON.stringify(window.acrl.arrows('policy').map((a) => [a.dx, a.dy]))");
-    let slide = |to: &str| {
-        format!(
-            "new Promise((resolve) => {{
-                const slider = document.querySelector('[data-figure=policy] input[type=range]');
-                slider.value = {to};
-                slider.dispatchEvent(new Event('input', {{ bubbles: true }}));
-                requestAnimationFrame(() => requestAnimationFrame(resolve));
-            }})"
-        )
-    };
-    let largest = |browser: &mut Browser| -> f64 {
-        let given = given.as_str().unwrap();
-        let now = browser.eval(&format!(
-            "window.acrl.arrows('policy').map((a, i) => {{ const g = {given}[i]; return Math.hypot(a.dx - g[0], a.dy - g[1]); }})"
-        ));
-        now.as_array().unwrap().iter().map(|d| d.as_f64().unwrap()).fold(0.0, f64::max)
-    };
-    // Sliders move in steps, so touching one rounds its multiplier.
-    browser.eval(&slide("slider.value"));
-    let touched = largest(&mut browser);
+    drawn(&mut browser);
+    // The page computes the policy as the program does; sliders move in steps, so touching one rounds its multiplier.
+    let given = arrows(&mut browser);
+    slide(&mut browser, 0, "slider.value");
+    let touched = largest_difference(&arrows(&mut browser), &given);
     assert!(touched < 0.05, "the page and the program differ by {touched}");
-    browser.eval(&slide("slider.max"));
-    let moved = largest(&mut browser);
+    slide(&mut browser, 0, "slider.max");
+    let moved = largest_difference(&arrows(&mut browser), &given);
     assert!(moved > 0.5, "a slider moves the arrows by {moved} only");
-    assert!(browser.problems().is_empty(), "{:?}", browser.problems());
-    let foreign: Vec<String> = browser
-        .requests()
-        .into_iter()
-        .filter(|url| !["file:", "data:", "blob:", "about:"].iter().any(|own| url.starts_with(own)))
-        .collect();
-    assert!(foreign.is_empty(), "requests leave the page: {foreign:?}");
+    clean(&browser, "file://");
     browser.picture("demo");
 }
