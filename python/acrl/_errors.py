@@ -23,10 +23,14 @@ class FileError(Error, OSError):
     """A file that cannot be read, written or used."""
 
 
+class DivergedError(Error, ArithmeticError):
+    """A training whose numbers ran away; its last checkpoint is as good as before."""
+
+
 class SolveError(Error, RuntimeError):
     """A problem that could not be solved to the end."""
 
 
-for _class in (Error, InputError, UnknownNameError, FileError, SolveError):
+for _class in (Error, InputError, UnknownNameError, FileError, SolveError, DivergedError):
     _class.__module__ = "acrl"  # where they are to be imported from
 del _class

@@ -17,6 +17,7 @@
 //! | [`planar`] | position | velocity | none, be at home, or little energy | shares of time in regions (Section IV of the paper) |
 //! | [`wireless`] | fading channels | user and power | sum rate | each user's rate, power |
 //! | [`drone`] | position, velocity, wind | thrust | little energy, or be at home | shares of time in regions |
+//! | [`external`] | kept elsewhere | as described | any | any: it lives outside of the program |
 //!
 //! [`regions`] are the shapes of what is watched. [`RandomPlanar`] draws planar problems that nobody chose.
 //!
@@ -38,6 +39,7 @@
 
 mod document;
 pub mod drone;
+pub mod external;
 mod inline;
 mod lanes;
 pub mod maintenance;
@@ -57,6 +59,7 @@ pub mod wireless;
 
 pub use document::ProblemError;
 pub use drone::{Drone, DroneParameters};
+pub use external::{External, ExternalAction, ExternalParameters, ExternalReward};
 pub use maintenance::{Maintenance, MaintenanceParameters};
 pub use monitoring::{Monitoring, MonitoringParameters};
 pub use parameter::ParameterError;

@@ -6,7 +6,7 @@
 //! |---|---|---|---|
 //! | `version` | 1 | version of this format | 1 |
 //! | `title` | none | one line on what the problem is | any |
-//! | `[environment]` `kind` | – | `monitoring`, `patrol`, `queue`, `maintenance`, `planar`, `wireless`, `drone`; beside it its parameters | see there |
+//! | `[environment]` `kind` | – | `monitoring`, `patrol`, `queue`, `maintenance`, `planar`, `wireless`, `drone`, `external`; beside it its parameters | see there |
 //! | `[model]` `file` | – | a model file, relative to the problem file | a path |
 //! | `[model]` `rewards` | – | names of the rewards of a model that is written out here | names |
 //! | `[model]` `initial` | – | where it starts | a state, or a table state = probability |
@@ -49,6 +49,7 @@ use acrl::{BatchEnvironment, Direction, Error, FiniteCmdp, Objective, Requiremen
 
 use crate::document::{ProblemError, Table, one_of, parse};
 use crate::drone::Drone;
+use crate::external::External;
 use crate::maintenance::Maintenance;
 use crate::monitoring::Monitoring;
 use crate::parameter::ParameterError;
@@ -104,6 +105,8 @@ pub enum Continuous {
     Wireless(Wireless),
     /// A drone with inertia.
     Drone(Drone),
+    /// One that lives outside of the program.
+    External(External),
 }
 
 impl Continuous {
@@ -113,6 +116,7 @@ impl Continuous {
             Self::Planar(planar) => planar,
             Self::Wireless(wireless) => wireless,
             Self::Drone(drone) => drone,
+            Self::External(external) => external,
         }
     }
 
@@ -122,6 +126,7 @@ impl Continuous {
             Self::Planar(planar) => planar.specification(),
             Self::Wireless(wireless) => wireless.specification(),
             Self::Drone(drone) => drone.specification(),
+            Self::External(_) => Specification::new(None, Vec::new()),
         }
     }
 }
@@ -177,7 +182,7 @@ fn source(root: &Table<'_>) -> Result<(Source, Option<Specification>), ProblemEr
 }
 
 fn environment_of(table: &Table<'_>) -> Result<(Source, Specification), ProblemError> {
-    const KINDS: [&str; 7] = [
+    const KINDS: [&str; 8] = [
         Monitoring::KIND,
         Patrol::KIND,
         Queue::KIND,
@@ -185,6 +190,7 @@ fn environment_of(table: &Table<'_>) -> Result<(Source, Specification), ProblemE
         Planar::KIND,
         Wireless::KIND,
         Drone::KIND,
+        External::KIND,
     ];
     let expected = one_of(&KINDS);
     let kind = table.need("kind", &expected)?;
@@ -222,6 +228,10 @@ fn environment_of(table: &Table<'_>) -> Result<(Source, Specification), ProblemE
         Some(Drone::KIND) => {
             let e = Drone::new(table.rest("kind")?).map_err(out_of_range)?;
             (Ok(Source::Continuous(Continuous::Drone(e.clone()))), e.specification())
+        }
+        Some(External::KIND) => {
+            let e = External::new(table.rest("kind")?).map_err(out_of_range)?;
+            (Ok(Source::Continuous(Continuous::External(e))), Specification::new(None, Vec::new()))
         }
         _ => return Err(kind.wrong(expected)),
     };

@@ -33,6 +33,7 @@ mod blind;
 mod chunk;
 mod curriculum;
 mod episodes;
+mod live;
 mod networks;
 mod policy;
 mod rollout;
@@ -44,6 +45,7 @@ pub use action::ActionHeads;
 pub(crate) use blind::Blind;
 #[doc(hidden)]
 pub use episodes::{EpisodeNotes, Episodes};
+pub use live::{After, LivePpo};
 pub(crate) use networks::Figures;
 pub use policy::{Inputs, MlpPolicy};
 
@@ -120,12 +122,28 @@ impl PpoSettings {
         self.decisions.div_ceil((self.lanes * self.segment) as u64).max(1)
     }
 
+    /// σ is free in the first half of the training, and then held below a bound that goes down geometrically;
+    /// `left` is the share of the training that is left.
+    fn largest_deviation(&self, left: f64) -> f64 {
+        let free = (2.0 * left).clamp(0.0, 1.0);
+        if free < 1.0 {
+            self.deviation.powf(free) * self.last_deviation.powf(1.0 - free)
+        } else {
+            f64::INFINITY
+        }
+    }
+
     fn check(&self) -> Result<(), LearnError> {
+        self.check_lanes(2)
+    }
+
+    /// `Ok` if all settings are in their ranges, with so many lanes at least.
+    fn check_lanes(&self, least: usize) -> Result<(), LearnError> {
         let whole = |name, value: usize, most: usize, expected| {
             setting(name, value as f64, 1.0..=most as f64, expected)
         };
         setting("decisions", self.decisions as f64, 1.0.., "at least 1")?;
-        setting("lanes", self.lanes as f64, 2.0..=65_536.0, "a whole number from 2 to 65,536")?;
+        setting("lanes", self.lanes as f64, least as f64..=65_536.0, "a whole number from 2 to 65,536")?;
         whole("segment", self.segment, 4096, "a whole number from 1 to 4,096")?;
         whole("hold", self.hold.unwrap_or(1), 1000, "a whole number from 1 to 1,000")?;
         whole("passes", self.passes, 100, "a whole number from 1 to 100")?;
@@ -230,7 +248,7 @@ impl Ppo {
         scratch.rollout.advantages(discount, self.settings.trace as f32, None);
         let left = 1.0 - self.iteration as f64 / self.iterations() as f64;
         let step_size = self.settings.step_size * left.max(0.0);
-        self.networks.limit_deviations(self.largest_deviation(left));
+        self.networks.limit_deviations(self.settings.largest_deviation(left));
         let figures = self.networks.improve(&scratch.rollout, &self.settings, step_size, &mut self.rng);
         self.iteration += 1;
         let figures = figures.map_err(|(quantity, value)| LearnError::Diverged {
@@ -241,16 +259,11 @@ impl Ppo {
         let steps = self.settings.segment * self.hold;
         let means = &scratch.means;
         self.curriculum.after_segment(task, steps, means, &mut self.state, &mut self.rngs)?;
-        let figures = self.figures(task, figures, &scratch);
+        let weights = &scratch.rollout.weights;
+        let figures =
+            self::figures(figures, means, weights, self.curriculum.mastered(), task.has_objective());
         self.scratch = Some(scratch);
         Ok(figures)
-    }
-
-    /// σ is free in the first half of the training, and then held below a bound that goes down geometrically.
-    fn largest_deviation(&self, left: f64) -> f64 {
-        let (first, last) = (self.settings.deviation, self.settings.last_deviation);
-        let free = (2.0 * left).clamp(0.0, 1.0);
-        if free < 1.0 { first.powf(free) * last.powf(1.0 - free) } else { f64::INFINITY }
     }
 
     /// One segment: every lane decides, holds its action, and decides again.
@@ -292,26 +305,6 @@ impl Ppo {
         Ok(())
     }
 
-    fn figures(&self, task: &BatchTask<'_>, figures: Figures, scratch: &Scratch) -> Named<f64> {
-        let (lanes, weights) = (self.settings.lanes as f64, &scratch.rollout.weights);
-        let first = usize::from(!task.has_objective());
-        let heads = scratch.means.as_slice()[first * self.settings.lanes..].iter();
-        let reward = heads.zip(weights).map(|(r, w)| r * f64::from(*w)).sum::<f64>() / lanes;
-        let mastered = self.curriculum.mastered()[first..].iter().copied().fold(f64::INFINITY, f64::min);
-        [
-            ("reward", reward),
-            ("mastered", mastered),
-            ("policy_loss", figures.policy_loss),
-            ("value_loss", figures.value_loss),
-            ("deviation", figures.deviation),
-            ("clipped", figures.clipped),
-            ("divergence", figures.divergence),
-        ]
-        .into_iter()
-        .map(|(name, value)| (name.to_owned(), value))
-        .collect()
-    }
-
     /// The settings.
     pub fn settings(&self) -> &PpoSettings {
         &self.settings
@@ -351,6 +344,32 @@ impl Ppo {
     pub fn policy(&self) -> MlpPolicy {
         self.networks.policy(self.hold)
     }
+}
+
+/// What an iteration tells: the mean of w·r in units of R, how well the least mastered reward is mastered, and what
+/// the networks say.
+fn figures(
+    improved: Figures,
+    means: &Rows,
+    weights: &[f32],
+    mastered: &[f64],
+    objective: bool,
+) -> Named<f64> {
+    let (lanes, first) = (means.lanes(), usize::from(!objective));
+    let heads = means.as_slice()[first * lanes..].iter();
+    let reward = heads.zip(weights).map(|(r, w)| r * f64::from(*w)).sum::<f64>() / lanes as f64;
+    [
+        ("reward", reward),
+        ("mastered", mastered[first..].iter().copied().fold(f64::INFINITY, f64::min)),
+        ("policy_loss", improved.policy_loss),
+        ("value_loss", improved.value_loss),
+        ("deviation", improved.deviation),
+        ("clipped", improved.clipped),
+        ("divergence", improved.divergence),
+    ]
+    .into_iter()
+    .map(|(name, value)| (name.to_owned(), value))
+    .collect()
 }
 
 impl Scratch {

@@ -29,32 +29,7 @@ pub fn settle(task: &BatchTask<'_>, policy: &mut dyn BatchPolicy, seed: u64) -> 
     let mut rng = Rng::stream(seed, u64::MAX - 1);
     let first = usize::from(!task.has_objective());
     let n = task.scales().len() - first;
-    let mut points: Vec<Vec<f64>> = (0..n).map(|i| (0..n).map(|k| f64::from(k == i)).collect()).collect();
-    for i in 0..n {
-        let middle = |j: usize| (0..n).map(|k| if k == i || k == j { 0.5 } else { 0.0 }).collect();
-        points.extend((0..i).map(middle));
-    }
-    if task.has_objective() {
-        // Each requirement nearly alone, and with more and more regard for the objective.
-        for i in 1..n {
-            let weight = |k: usize, share: f64| match k {
-                0 => share,
-                k => f64::from(k == i) * (1.0 - share),
-            };
-            let beside = |share: f64| (0..n).map(|k| weight(k, share)).collect::<Vec<_>>();
-            points.extend(BESIDE.map(beside));
-        }
-    }
-    for _ in 0..DRAWN {
-        let mut drawn = vec![0.0; n];
-        simplex(&mut drawn, &mut rng);
-        points.push(drawn);
-    }
-    let unscaled = |w: &Vec<f64>| {
-        let scaled = w.iter().zip(&task.scales()[first..]).map(|(w, scale)| w / scale);
-        std::iter::repeat_n(0.0, first).chain(scaled).collect()
-    };
-    let weightings: Vec<Vec<f64>> = points.iter().map(unscaled).collect();
+    let weightings = weightings(task.scales(), task.has_objective(), DRAWN, &mut rng);
     let corners = Held::fresh(task, &weightings[..n], 1, &mut rng)?.run(task, policy, SETTLING)?;
     let starts = n + FRESH;
     let mut held = Held::fresh(task, &weightings, starts, &mut rng)?;
@@ -96,6 +71,39 @@ pub fn settle(task: &BatchTask<'_>, policy: &mut dyn BatchPolicy, seed: u64) -> 
         entry.place = nearest.map_or(0, |(i, _)| i);
     }
     Ok(library)
+}
+
+/// w₀ … w_m at the corners of the simplex of weights, which come first, at the middles of its edges, beside them, and
+/// `drawn` from it.
+pub(crate) fn weightings(scales: &[f64], objective: bool, drawn: usize, rng: &mut Rng) -> Vec<Vec<f64>> {
+    let first = usize::from(!objective);
+    let n = scales.len() - first;
+    let mut points: Vec<Vec<f64>> = (0..n).map(|i| (0..n).map(|k| f64::from(k == i)).collect()).collect();
+    for i in 0..n {
+        let middle = |j: usize| (0..n).map(|k| if k == i || k == j { 0.5 } else { 0.0 }).collect();
+        points.extend((0..i).map(middle));
+    }
+    if objective {
+        // Each requirement nearly alone, and with more and more regard for the objective.
+        for i in 1..n {
+            let weight = |k: usize, share: f64| match k {
+                0 => share,
+                k => f64::from(k == i) * (1.0 - share),
+            };
+            let beside = |share: f64| (0..n).map(|k| weight(k, share)).collect::<Vec<_>>();
+            points.extend(BESIDE.map(beside));
+        }
+    }
+    for _ in 0..drawn {
+        let mut drawn = vec![0.0; n];
+        simplex(&mut drawn, rng);
+        points.push(drawn);
+    }
+    let unscaled = |w: &Vec<f64>| {
+        let scaled = w.iter().zip(&scales[first..]).map(|(w, scale)| w / scale);
+        std::iter::repeat_n(0.0, first).chain(scaled).collect()
+    };
+    points.iter().map(unscaled).collect()
 }
 
 /// Lanes whose weights are held.

@@ -7,6 +7,7 @@ use std::sync::{Mutex, MutexGuard};
 use pyo3::prelude::*;
 
 // The classes are written in Python, because each also inherits from one of Python's own.
+pyo3::import_exception!(acrl._errors, DivergedError);
 pyo3::import_exception!(acrl._errors, Error);
 pyo3::import_exception!(acrl._errors, FileError);
 pyo3::import_exception!(acrl._errors, InputError);

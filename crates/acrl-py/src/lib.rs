@@ -8,6 +8,7 @@
 //! | `Requirement`, `Objective` | [`acrl::Requirement`], [`acrl::Objective`], frozen |
 //! | `Dynamics` | [`acrl::DualDynamics`] behind a lock |
 //! | `PolicyFile` | [`acrl_learn::PolicyFile`] behind a lock, without the interpreter's lock while it acts |
+//! | `Trainer`, `Settler` | [`acrl_learn::LivePpo`], [`acrl_learn::Settling`]: training while Python steps the environment |
 //! | `Model`, `solve` | [`acrl::FiniteCmdp`], [`acrl_exact::solve`] |
 
 mod dynamics;
@@ -15,6 +16,7 @@ mod errors;
 mod model;
 mod policy;
 mod solve;
+mod train;
 mod vocabulary;
 
 use pyo3::prelude::*;
@@ -40,6 +42,8 @@ mod _acrl {
     use super::policy::PolicyFile;
     #[pymodule_export]
     use super::solve::solve;
+    #[pymodule_export]
+    use super::train::{Settler, Trainer};
     #[pymodule_export]
     use super::vocabulary::{Objective, Requirement, weights};
 }

@@ -1,6 +1,6 @@
 //! Trained policies from files.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use acrl::{ActionPart, BatchPolicy as _, BatchTask, Rng, Rows, Steering};
@@ -38,6 +38,15 @@ impl PolicyFile {
     #[new]
     fn new(py: Python<'_>, path: PathBuf, seed: u64) -> PyResult<Self> {
         py.detach(|| Self::open(&path, seed))
+    }
+
+    /// From the bytes of such a file.
+    #[staticmethod]
+    fn from_bytes(py: Python<'_>, content: &[u8], seed: u64) -> PyResult<Self> {
+        py.detach(|| {
+            let name = Path::new("the policy");
+            Self::read(Container::from_bytes(content).map_err(|error| file(name, error))?, name, seed)
+        })
     }
 
     /// Actions for a batch: a row of observations and a row of weights w0 ... wm each, which need not add up to 1.
@@ -148,8 +157,12 @@ impl PolicyFile {
 }
 
 impl PolicyFile {
-    fn open(path: &std::path::Path, seed: u64) -> PyResult<Self> {
-        let container = Container::load(path).map_err(|error| file(path, error))?;
+    fn open(path: &Path, seed: u64) -> PyResult<Self> {
+        Self::read(Container::load(path).map_err(|error| file(path, error))?, path, seed)
+    }
+
+    /// From a container; `path` is what to call it in messages.
+    fn read(container: Container, path: &Path, seed: u64) -> PyResult<Self> {
         let trained = acrl_learn::PolicyFile::from_container(container).map_err(|error| file(path, error))?;
         let problem = Problem::parse(&trained.problem).map_err(|error| file(path, error))?;
         let Source::Continuous(environment) = problem.source else {
@@ -185,7 +198,7 @@ fn drawing(policy: &TrainedPolicy, drawing: bool) -> TrainedPolicy {
 }
 
 /// A row of an array becomes a lane.
-fn rows(array: &PyReadonlyArray2<'_, f64>, width: usize, what: &str) -> PyResult<Rows> {
+pub(crate) fn rows(array: &PyReadonlyArray2<'_, f64>, width: usize, what: &str) -> PyResult<Rows> {
     let view = array.as_array();
     let (lanes, found) = view.dim();
     if found != width {

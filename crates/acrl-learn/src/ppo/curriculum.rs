@@ -58,6 +58,13 @@ const IGNORING: f64 = 0.5;
 const NEW_BOUNDS: f64 = 1.0 / 64.0;
 /// The probability that a lane that holds its weights draws new ones after a segment.
 const NEW_WEIGHTS: f64 = 1.0 / 32.0;
+/// The same two where lanes cannot be sent to other states, and there are fewer of them with longer segments.
+const NEW_LIVE_BOUNDS: f64 = 1.0 / 16.0;
+const NEW_LIVE_WEIGHTS: f64 = 1.0 / 8.0;
+/// The share of fresh weights there that are dominated by a reward that is mastered less than others.
+const LIVE_DOMINATED: f64 = 0.3;
+/// The share of lanes with fresh weights there that start anew.
+const RESTARTS: f64 = 0.25;
 /// The share of requirements that are drawn around the user's own.
 const AROUND_GIVEN: f64 = 0.25;
 
@@ -183,6 +190,59 @@ impl Curriculum {
             }
         }
         Ok(())
+    }
+
+    /// The same for lanes that cannot be sent to other states: after a segment of `steps` steps in each of them. Says
+    /// which of them should start anew.
+    pub(crate) fn after_live_segment(
+        &mut self,
+        steps: usize,
+        means: &Rows,
+        rngs: &mut [Rng],
+        restarts: &mut [bool],
+    ) {
+        self.measure(means);
+        self.examine(means);
+        for (lane, rng) in rngs.iter_mut().enumerate() {
+            restarts[lane] = false;
+            if self.is_dual(lane) {
+                self.move_multipliers(lane, steps, means);
+                if rng.uniform() < NEW_LIVE_BOUNDS {
+                    self.draw_bounds(lane, rng);
+                }
+            } else if !self.is_holding(lane) || rng.uniform() < NEW_LIVE_WEIGHTS {
+                let dominated = rng.uniform() < LIVE_DOMINATED;
+                let reward = self.neglected(rng);
+                self.draw_weights(lane, dominated.then_some(reward), rng);
+                restarts[lane] = rng.uniform() < RESTARTS;
+            }
+        }
+    }
+
+    /// Where averages lie, in units of R: what was known before is forgotten, and requirements are drawn anew.
+    pub(crate) fn set_ranges(&mut self, ranges: Vec<[f64; 2]>, rngs: &mut [Rng]) {
+        self.ranges = ranges;
+        for (lane, rng) in rngs.iter_mut().enumerate() {
+            if self.is_dual(lane) {
+                self.draw_bounds(lane, rng);
+            }
+        }
+    }
+
+    /// Where the averages of segments lie, by reward.
+    pub(crate) fn ranges(&self) -> &[[f64; 2]] {
+        &self.ranges
+    }
+
+    /// Goes over to other units R₀ … R_m: rewards in the old ones times the factors are rewards in the new ones.
+    pub(crate) fn rescale(&mut self, factors: &[f64]) {
+        for (i, factor) in factors.iter().enumerate() {
+            self.ranges[i].iter_mut().for_each(|x| *x *= factor);
+            if i > 0 {
+                self.given[i - 1] *= factor;
+                self.bounds.row_mut(i - 1).iter_mut().for_each(|c| *c *= factor);
+            }
+        }
     }
 
     /// A fresh start with fresh weights.

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use acrl::{BatchTask, Rng, Rows};
+use acrl::{BatchTask, Interval, Rng, Rows};
 use acrl_nn::{Adam, Batch, Mlp, Workspace, clip_norm};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -231,6 +231,63 @@ impl Networks {
         }
     }
 
+    /// Ends episodes after some decisions (t, lane), each of which is worth γ v of the observation it led to: adds that to
+    /// its rewards, and lets no advantages flow over it.
+    pub(crate) fn cut<'a>(
+        &mut self,
+        rollout: &mut Rollout,
+        cuts: impl Iterator<Item = (usize, usize, &'a [f64])>,
+        discount: f32,
+    ) {
+        let cuts: Vec<_> = cuts.collect();
+        let (n, block, longer) = (rollout.lanes, rollout.len(), rollout.longer());
+        let seen = self.inputs.observation().len();
+        for part in cuts.chunks(CHUNK) {
+            let mut inputs = vec![0.0f32; self.inputs.len() * part.len()];
+            for (c, (t, lane, observation)) in part.iter().enumerate() {
+                for row in 0..self.inputs.len() {
+                    let out = &mut inputs[row * part.len() + c];
+                    if row < seen {
+                        self.inputs.scale_row(row, &observation[row..=row], std::slice::from_mut(out));
+                    } else {
+                        *out = rollout.inputs[row * longer + t * n + lane];
+                    }
+                }
+            }
+            self.prepare(1);
+            let chunk = &mut self.chunks[0];
+            chunk.evaluate(&self.critic, &inputs, part.len(), 0..part.len());
+            for (head, values) in chunk.values().iter_rows().enumerate() {
+                for ((t, lane, _), value) in part.iter().zip(values) {
+                    rollout.rewards[head * block + t * n + lane] += discount * value;
+                }
+            }
+            part.iter().for_each(|(t, lane, _)| rollout.continues[t * n + lane] = 0.0);
+        }
+    }
+
+    /// Scales observations from these intervals from now on.
+    pub(crate) fn set_observation(&mut self, intervals: Vec<Interval>) {
+        self.inputs.set_observation(intervals);
+    }
+
+    /// Measures rewards in units of these R₀ … R_m from now on; values in the old units times the factors are values
+    /// in the new ones.
+    pub(crate) fn rescale(&mut self, factors: &[f64], units: &[f64]) {
+        self.inputs.set_scales(units.to_vec());
+        let heads = self.values();
+        let first = factors.len() - heads;
+        let from = self.critic.parameters().len();
+        let width = self.critic.shape()[self.critic.shape().len() - 2];
+        let last = &mut self.critic.parameters_mut()[from - heads * (width + 1)..];
+        let (weights, biases) = last.split_at_mut(heads * width);
+        for (head, bias) in biases.iter_mut().enumerate() {
+            let factor = factors[first + head] as f32;
+            *bias *= factor;
+            weights[head * width..(head + 1) * width].iter_mut().for_each(|w| *w *= factor);
+        }
+    }
+
     /// Lowers deviations σ that are larger than this.
     pub(crate) fn limit_deviations(&mut self, largest: f64) {
         let largest = largest.ln() as f32;
@@ -248,7 +305,8 @@ impl Networks {
     ) -> Result<Figures, (&'static str, f64)> {
         let before = (self.actor.clone(), self.critic.clone(), self.log_deviations.clone());
         let adams = (self.actor_adam.clone(), self.critic_adam.clone(), self.deviation_adam.clone());
-        let mut order: Vec<u32> = (0..rollout.len() as u32).collect();
+        let mut order: Vec<u32> =
+            (0..rollout.len() as u32).filter(|i| !rollout.ignored[*i as usize]).collect();
         let mut totals = Figures::default();
         for _ in 0..settings.passes {
             for i in (1..order.len()).rev() {
@@ -262,7 +320,7 @@ impl Networks {
                 totals.divergence += figures.divergence;
             }
         }
-        let count = (settings.passes * order.len()) as f64;
+        let count = (settings.passes * order.len().max(1)) as f64;
         let deviations = self.log_deviations.iter().map(|s| f64::from(s.exp()));
         let figures = Figures {
             policy_loss: totals.policy_loss / count,

@@ -88,6 +88,18 @@ impl Inputs {
         &self.observation
     }
 
+    /// Scales observations from these intervals, of which there are as many as before.
+    pub(crate) fn set_observation(&mut self, intervals: Vec<Interval>) {
+        debug_assert_eq!(self.observation.len(), intervals.len());
+        self.observation = intervals;
+    }
+
+    /// Measures rewards in these units R₀ … R_m.
+    pub(crate) fn set_scales(&mut self, scales: Vec<f64>) {
+        debug_assert_eq!(self.scales.len(), scales.len());
+        self.scales = scales;
+    }
+
     /// Writes an observation's rows, scaled.
     #[inline]
     pub(crate) fn scale_row(&self, row: usize, observation: &[f64], out: &mut [f32]) {

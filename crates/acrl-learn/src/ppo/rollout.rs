@@ -15,6 +15,8 @@ pub(crate) struct Rollout {
     pub(crate) rewards: Vec<f32>,
     /// 1, or 0 where something ended after the decision so that what comes next is none of its concern.
     pub(crate) continues: Vec<f32>,
+    /// Decisions of which nothing is learnt.
+    pub(crate) ignored: Vec<bool>,
     /// By lane: the weight of each head, constant in a rollout.
     pub(crate) weights: Vec<f32>,
     /// The critic's values, a row per head; one more block of N at the end.
@@ -36,6 +38,7 @@ impl Rollout {
             log_probabilities: vec![0.0; block],
             rewards: vec![0.0; heads * block],
             continues: vec![1.0; block],
+            ignored: vec![false; block],
             weights: vec![0.0; heads * lanes],
             values: vec![0.0; heads * longer],
             advantages: vec![0.0; block],

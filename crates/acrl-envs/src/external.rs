@@ -1,0 +1,334 @@
+//! External: an environment that lives outside of the program, such as one of Python.
+//!
+//! # Description
+//!
+//! What is known of an environment that somebody else steps: what its agent sees and does, and which rewards it has. A
+//! policy that was trained in it embeds this, so that it can be opened, checked and executed beside the environment.
+//!
+//! # States
+//!
+//! The environment keeps them to itself.
+//!
+//! # Actions
+//!
+//! A list of choices and numbers.
+//!
+//! # Dynamics
+//!
+//! Unknown. The program cannot step it, and says so.
+//!
+//! # Rewards
+//!
+//! By name, each with its range.
+//!
+//! # Requirements
+//!
+//! None of its own.
+//!
+//! # Known optimum
+//!
+//! Not known.
+//!
+//! # Starting state
+//!
+//! The environment's.
+//!
+//! # Arguments
+//!
+//! See [`ExternalParameters`].
+//!
+//! # Problem file
+//!
+//! ```toml
+//! [environment]
+//! kind = "external"
+//! observation = [[-1.0, 1.0], [0.0, 5.0]]
+//! action = [{ choices = 3 }, { low = -1.0, high = 1.0 }]
+//! reward = [{ name = "speed", low = 0.0, high = 2.0 }, { name = "heat", low = 0.0, high = 1.0 }]
+//!
+//! [[requirement]]
+//! reward = "heat"
+//! at_most = 0.3
+//! ```
+
+use acrl::{ActionPart, BatchEnvironment, Direction, Error, Goal, Interval, Rng, Rows, Specification};
+use serde::{Deserialize, Serialize};
+
+use crate::parameter::{Check, ParameterError};
+
+/// What an external environment is described by.
+///
+/// | Name | Default | Purpose | Range |
+/// |---|---|---|---|
+/// | `observation` | – | the range of each number that is seen; a network scales by it | pairs low < high |
+/// | `action` | – | the parts of an action | `choices` of 2 or more, or `low` < `high` |
+/// | `reward` | – | name and range of each reward | low < high |
+/// | `spaces` | none | how whoever steps it writes observations and actions | any text |
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ExternalParameters {
+    /// The range of each number that is seen.
+    pub observation: Vec<[f64; 2]>,
+    /// The parts of an action.
+    pub action: Vec<ExternalAction>,
+    /// The rewards.
+    pub reward: Vec<ExternalReward>,
+    /// How whoever steps it writes observations and actions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spaces: Option<String>,
+}
+
+/// One part of an action.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ExternalAction {
+    /// The number of choices, if it is a choice.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub choices: Option<usize>,
+    /// The least number; −∞ if it is not said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub low: Option<f64>,
+    /// The greatest number; ∞ if it is not said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub high: Option<f64>,
+}
+
+/// A reward.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ExternalReward {
+    /// What it is called.
+    pub name: String,
+    /// From here.
+    pub low: f64,
+    /// To here.
+    pub high: f64,
+}
+
+/// An environment that lives outside of the program.
+#[derive(Debug, Clone, PartialEq)]
+pub struct External {
+    parameters: ExternalParameters,
+    observation: Vec<Interval>,
+    action: Vec<ActionPart>,
+    names: Vec<String>,
+    ranges: Vec<Interval>,
+}
+
+const CHECK: Check = Check(External::KIND);
+
+impl External {
+    /// The kind's name in problem files.
+    pub const KIND: &str = "external";
+
+    /// Refuses what is no range, a choice among fewer than two, and rewards without names of their own.
+    pub fn new(parameters: ExternalParameters) -> Result<Self, ParameterError> {
+        let range = |parameter: String, low: f64, high: f64| {
+            if low.is_finite() && high.is_finite() && low < high {
+                return Ok(Interval::new(low, high));
+            }
+            Err(CHECK.error(parameter, format!("[{low}, {high}]"), "two numbers, the first one less"))
+        };
+        let observation = parameters.observation.iter().enumerate();
+        let observation = observation
+            .map(|(i, [low, high])| range(format!("observation[{i}]"), *low, *high))
+            .collect::<Result<_, _>>()?;
+        let mut action = Vec::new();
+        for (i, part) in parameters.action.iter().enumerate() {
+            let parameter = format!("action[{i}]");
+            let expected = "either 2 or more choices, or numbers low < high";
+            let wrong = |value: String| CHECK.error(parameter.clone(), value, expected);
+            action.push(match *part {
+                ExternalAction { choices: Some(n), low: None, high: None } if n >= 2 => ActionPart::Choice(n),
+                ExternalAction { choices: None, low, high } => {
+                    let low = low.unwrap_or(f64::NEG_INFINITY);
+                    let high = high.unwrap_or(f64::INFINITY);
+                    // Written so that a NaN is refused too.
+                    if !(low < high) {
+                        return Err(wrong(format!("[{low}, {high}]")));
+                    }
+                    ActionPart::Number(Interval::new(low, high))
+                }
+                ExternalAction { choices: Some(n), .. } => return Err(wrong(format!("{n} choices"))),
+            });
+        }
+        if action.is_empty() {
+            return Err(CHECK.error("action", "a list of 0", "at least one part"));
+        }
+        let names: Vec<String> = parameters.reward.iter().map(|reward| reward.name.clone()).collect();
+        if let Some(twice) = (1..names.len()).find(|&i| names[..i].contains(&names[i])) {
+            return Err(CHECK.error(
+                format!("reward[{twice}].name"),
+                &names[twice],
+                "a name that no other reward has",
+            ));
+        }
+        let ranges = parameters.reward.iter().enumerate();
+        let ranges = ranges
+            .map(|(i, reward)| range(format!("reward[{i}]"), reward.low, reward.high))
+            .collect::<Result<_, _>>()?;
+        Ok(Self { observation, action, names, ranges, parameters })
+    }
+
+    /// What it is described by.
+    pub fn parameters(&self) -> &ExternalParameters {
+        &self.parameters
+    }
+
+    /// The problem file of this environment with a specification.
+    pub fn problem(&self, specification: &Specification) -> Result<String, toml::ser::Error> {
+        #[derive(Serialize)]
+        struct Written<'a> {
+            environment: WrittenEnvironment<'a>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            objective: Option<WrittenObjective<'a>>,
+            requirement: Vec<WrittenRequirement<'a>>,
+        }
+        #[derive(Serialize)]
+        struct WrittenEnvironment<'a> {
+            kind: &'static str,
+            #[serde(flatten)]
+            parameters: &'a ExternalParameters,
+        }
+        #[derive(Serialize)]
+        struct WrittenObjective<'a> {
+            reward: &'a str,
+            direction: &'static str,
+        }
+        #[derive(Serialize)]
+        struct WrittenRequirement<'a> {
+            reward: &'a str,
+            name: &'a str,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            at_least: Option<f64>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            at_most: Option<f64>,
+        }
+        let objective = specification.objective().map(|objective| WrittenObjective {
+            reward: &objective.reward,
+            direction: match objective.goal {
+                Goal::Maximize => "maximize",
+                Goal::Minimize => "minimize",
+            },
+        });
+        let requirement = specification.requirements().iter().map(|requirement| {
+            let (reward, name) = (requirement.reward(), requirement.name());
+            let side = |direction| (requirement.direction() == direction).then(|| requirement.bound());
+            let (at_least, at_most) = (side(Direction::AtLeast), side(Direction::AtMost));
+            WrittenRequirement { reward, name, at_least, at_most }
+        });
+        toml::to_string(&Written {
+            environment: WrittenEnvironment { kind: Self::KIND, parameters: &self.parameters },
+            objective,
+            requirement: requirement.collect(),
+        })
+    }
+
+    /// The error of whoever tries to step it.
+    fn outside() -> Error {
+        Error::Environment(
+            "it lives outside of this program: run the policy where the environment is, as with acrl.Agent in \
+             Python"
+                .to_owned(),
+        )
+    }
+}
+
+impl BatchEnvironment for External {
+    fn state_dimension(&self) -> usize {
+        0
+    }
+
+    fn observation_space(&self) -> &[Interval] {
+        &self.observation
+    }
+
+    fn action_space(&self) -> &[ActionPart] {
+        &self.action
+    }
+
+    fn reward_names(&self) -> &[String] {
+        &self.names
+    }
+
+    fn reward_ranges(&self) -> &[Interval] {
+        &self.ranges
+    }
+
+    fn reset(&self, _: &mut Rows, _: usize, _: &mut Rng) -> Result<(), Error> {
+        Err(Self::outside())
+    }
+
+    fn observe(&self, _: &Rows, _: &mut Rows) {}
+
+    fn step(&self, _: &mut Rows, _: &Rows, _: &mut Rows, _: &mut [Rng]) -> Result<(), Error> {
+        Err(Self::outside())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use acrl::{Objective, Requirement};
+
+    use super::*;
+    use crate::{Continuous, Problem, Source};
+
+    fn parameters() -> ExternalParameters {
+        let number = ExternalAction { choices: None, low: Some(-1.0), high: Some(0.5) };
+        ExternalParameters {
+            observation: vec![[-1.0, 1.0], [0.1, 0.30000000000000004]],
+            action: vec![
+                ExternalAction { choices: Some(3), low: None, high: None },
+                number,
+                ExternalAction { high: None, ..number },
+            ],
+            reward: vec![
+                ExternalReward { name: "speed".to_owned(), low: 0.0, high: 2.0 },
+                ExternalReward { name: "the \"heat\"".to_owned(), low: -1e-300, high: 1e17 },
+            ],
+            spaces: Some("{\"box\": [1, 2]}".to_owned()),
+        }
+    }
+
+    #[test]
+    fn its_problem_file_reads_back_to_the_bit() {
+        let external = External::new(parameters()).unwrap();
+        let requirements = vec![
+            Requirement::at_most("the \"heat\"", 0.1).unwrap().named("hot"),
+            Requirement::at_least("speed", -2.5e-7).unwrap(),
+        ];
+        for objective in [None, Some(Objective::minimize("speed"))] {
+            let specification = Specification::new(objective, requirements.clone()).unwrap();
+            let text = external.problem(&specification).unwrap();
+            let problem = Problem::parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+            assert_eq!(problem.source, Source::Continuous(Continuous::External(external.clone())));
+            assert_eq!(problem.specification, specification);
+        }
+    }
+
+    #[test]
+    fn it_cannot_be_stepped() {
+        let external = External::new(parameters()).unwrap();
+        let (mut state, mut rng) = (Rows::zeros(0, 1), Rng::new(0));
+        let error = external.reset(&mut state, 0, &mut rng).unwrap_err().to_string();
+        assert!(error.contains("outside of this program"), "{error}");
+    }
+
+    #[test]
+    fn what_is_no_description_is_refused() {
+        let wrong = |change: fn(&mut ExternalParameters), expected: &str| {
+            let mut parameters = parameters();
+            change(&mut parameters);
+            let error = External::new(parameters).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        };
+        wrong(|p| p.observation[1] = [1.0, 1.0], "'observation[1]' of the external environment is [1, 1]");
+        wrong(|p| p.observation[0][1] = f64::INFINITY, "observation[0]");
+        wrong(|p| p.action[0].choices = Some(1), "1 choices");
+        wrong(|p| p.action[0].low = Some(0.0), "3 choices");
+        wrong(|p| p.action[1].high = Some(f64::NAN), "[-1, NaN]");
+        wrong(|p| p.action.clear(), "at least one part");
+        wrong(|p| p.reward[0].name = p.reward[1].name.clone(), "'reward[1].name'");
+        wrong(|p| p.reward[0].high = 0.0, "reward[0]");
+    }
+}

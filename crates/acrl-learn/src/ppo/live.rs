@@ -1,0 +1,496 @@
+//! PPO for environments that keep their states to themselves: a simulator, a robot, an environment of Python.
+//!
+//! What [`Ppo`](super::Ppo) does, turned inside out: whoever steps the lanes asks what to [do](LivePpo::decide) and
+//! [tells](LivePpo::observe) what came of it; when a [segment is over](LivePpo::is_full), the networks
+//! [improve](LivePpo::improve) by it. States cannot be kept and returned to, so lanes only start anew where the
+//! environment lets them start; and nothing is known of ranges, so they are measured:
+//!
+//! - **the first segment** is only looked at: it says where observations and rewards lie;
+//! - **observations** that are unbounded, or range over more than a few units, are scaled by their mean and deviation,
+//!   which are followed through the first half of the training;
+//! - **rewards** are measured once more when an eighth of the training is over, by where averages lie then.
+//!
+//! # Episodes
+//!
+//! The problem is a continuing one: where an episode ends the next one begins, and averages are over all steps. So a
+//! *termination* is a transition to the first state of the next episode, and its value is that of this state. A
+//! *truncation* is none of the agent's doing: its value is that of the state in which it was cut short. Neither lets
+//! advantages flow from one episode into another.
+
+use acrl::{BatchTask, Interval, Named, Rng, Rows};
+use serde::{Deserialize, Serialize};
+
+use super::curriculum::Curriculum;
+use super::networks::Networks;
+use super::rollout::Rollout;
+use super::{COVERED, LOOK, MlpPolicy, PpoSettings, figures};
+use crate::error::length;
+use crate::{Coverage, LearnError, SeenRewards};
+
+/// What came of a step, by lane.
+#[derive(Debug, Clone, Copy)]
+pub struct After<'a> {
+    /// The environment's rewards, in the order of their names.
+    pub rewards: &'a Rows,
+    /// What is seen next: after a reset where an episode has ended.
+    pub observation: &'a Rows,
+    /// What was seen last in an episode that has ended; elsewhere anything.
+    pub last: &'a Rows,
+    /// Where an episode came to its end.
+    pub terminated: &'a [bool],
+    /// Where an episode was cut short.
+    pub truncated: &'a [bool],
+    /// False where no step was made because the environment only reset: this counts for nothing.
+    pub valid: &'a [bool],
+}
+
+/// A training that can be stopped between two iterations, stored, and continued to the bit, if the environment can.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LivePpo {
+    settings: PpoSettings,
+    /// For each of r₀ … r_m the row of the environment's rewards and the sign.
+    terms: Vec<Option<(usize, f64)>>,
+    /// The environment's ranges of observations.
+    ranges: Vec<Interval>,
+    /// R of each of the environment's rewards, and whether it was given and is not to be measured.
+    units: Vec<(f64, bool)>,
+    networks: Networks,
+    curriculum: Curriculum,
+    coverage: Coverage,
+    seen: SeenRewards,
+    statistics: Statistics,
+    rngs: Vec<Rng>,
+    rng: Rng,
+    /// Whether the first segment is over, of which nothing is learnt.
+    measured: bool,
+    iteration: u64,
+    /// Lanes that should start anew.
+    restarts: Vec<bool>,
+    #[serde(skip)]
+    segment: Option<Segment>,
+}
+
+/// What need not be stored, because it begins anew with each segment.
+#[derive(Debug, Clone)]
+struct Segment {
+    rollout: Rollout,
+    /// The decisions made.
+    decided: usize,
+    /// The decisions that were told about.
+    observed: usize,
+    /// r₀ … r_m, first as they are and then in units of R.
+    rewards: Rows,
+    /// Their sums, and the steps of each lane.
+    sums: Rows,
+    steps: Vec<f64>,
+    /// The environment's rewards at each step, while they are measured.
+    seen: Vec<Rows>,
+    cuts: Vec<Cut>,
+    /// By lane, the cut at which an episode terminated whose next one has not begun yet.
+    pending: Vec<Option<usize>>,
+}
+
+/// A decision after which an episode ended, and the observation whose value it leads to.
+#[derive(Debug, Clone)]
+struct Cut {
+    decision: usize,
+    lane: usize,
+    observation: Vec<f64>,
+}
+
+/// The share of the training after which rewards are measured again.
+const MEASURE_AGAIN: f64 = 0.125;
+/// The factor by which that may change R.
+const MOST_CHANGE: f64 = 30.0;
+/// Observations in a range wider than this are scaled by what is seen.
+const WIDE: f64 = 4.0;
+/// The steps over which rewards are averaged to see where averages lie.
+const BLOCK: usize = 16;
+
+impl LivePpo {
+    /// A training from scratch. The task's environment is a description: it is not stepped. `ranges` are those of the
+    /// observations, infinite where nothing is known; `given` says of which rewards the range is known and not to
+    /// be measured.
+    pub fn new(
+        task: &BatchTask<'_>,
+        ranges: &[Interval],
+        given: &[bool],
+        settings: PpoSettings,
+        seed: u64,
+    ) -> Result<Self, LearnError> {
+        settings.check_lanes(1)?;
+        let environment = task.environment();
+        length("ranges of observations", environment.observation_space().len(), ranges.len())?;
+        length("ranges of rewards that are given", environment.reward_names().len(), given.len())?;
+        let lanes = settings.lanes;
+        let mut rng = Rng::stream(seed, u64::MAX);
+        let mut rngs: Vec<Rng> = (0..lanes as u64).map(|lane| Rng::stream(seed, lane)).collect();
+        let scoring = task.specification().bind(environment.reward_names())?;
+        let widths = environment.reward_ranges().iter().map(|range| range.width());
+        Ok(Self {
+            terms: scoring.terms().collect(),
+            ranges: ranges.to_vec(),
+            units: widths.zip(given.iter().copied()).collect(),
+            networks: Networks::new(task, &settings, &mut rng)?,
+            curriculum: Curriculum::new(task, settings.sampler, lanes, &mut rngs),
+            coverage: Coverage::new(),
+            seen: SeenRewards::default(),
+            statistics: Statistics::new(ranges.len()),
+            rngs,
+            rng,
+            measured: false,
+            iteration: 0,
+            restarts: vec![false; lanes],
+            settings,
+            segment: None,
+        })
+    }
+
+    /// Draws an action for every lane.
+    pub fn decide(&mut self, observation: &Rows, actions: &mut Rows) {
+        let segment = match self.segment.take() {
+            Some(segment) if segment.decided < self.settings.segment => segment,
+            old => self.begin(old),
+        };
+        if self.follows() {
+            self.statistics.visit(observation);
+        }
+        let segment = self.segment.insert(segment);
+        self.networks.act(&mut segment.rollout, segment.decided, observation, actions, &mut self.rngs);
+        segment.decided += 1;
+    }
+
+    /// Takes note of what came of the last decision, once. Numbers are to be finite: improving by others is refused.
+    pub fn observe(&mut self, after: &After<'_>) {
+        let Some(segment) = self.segment.as_mut().filter(|segment| segment.observed < segment.decided) else {
+            return;
+        };
+        let t = segment.observed;
+        let lanes = self.settings.lanes;
+        for (i, term) in self.terms.iter().enumerate() {
+            let out = segment.rewards.row_mut(i);
+            match term {
+                Some((row, sign)) => {
+                    out.iter_mut().zip(after.rewards.row(*row)).for_each(|(r, x)| *r = sign * x);
+                }
+                None => out.fill(0.0),
+            }
+        }
+        for lane in (0..lanes).filter(|lane| !after.valid[*lane]) {
+            // The environment began the next episode: this is what the end of the last one led to.
+            segment.rollout.ignored[t * lanes + lane] = true;
+            (0..self.terms.len()).for_each(|i| segment.rewards.set(i, lane, 0.0));
+            if let Some(cut) = segment.pending[lane].take() {
+                segment.cuts[cut].observation = after.observation.lane(lane).collect();
+            }
+        }
+        if !self.measured {
+            segment.seen.push(after.rewards.clone());
+        } else if t.is_multiple_of(LOOK) {
+            self.seen.visit(&segment.rewards);
+        }
+        let units = units(&self.terms, &self.units);
+        for (i, unit) in units.iter().enumerate() {
+            segment.rewards.row_mut(i).iter_mut().for_each(|r| *r /= unit);
+            let sums = segment.sums.row_mut(i).iter_mut();
+            sums.zip(segment.rewards.row(i)).for_each(|(sum, r)| *sum += r);
+        }
+        self.networks.reward(&mut segment.rollout, t, &segment.rewards, 1.0 - self.settings.discount);
+        for lane in 0..lanes {
+            if !after.valid[lane] {
+                continue;
+            }
+            segment.steps[lane] += 1.0;
+            segment.pending[lane] = None;
+            let next = if after.terminated[lane] {
+                segment.pending[lane] = Some(segment.cuts.len());
+                after.observation
+            } else if after.truncated[lane] {
+                after.last
+            } else {
+                continue;
+            };
+            segment.cuts.push(Cut { decision: t, lane, observation: next.lane(lane).collect() });
+        }
+        segment.observed += 1;
+    }
+
+    /// Whether it is time to improve.
+    pub fn is_full(&self) -> bool {
+        self.segment.as_ref().is_some_and(|segment| segment.observed == self.settings.segment)
+    }
+
+    /// Improves the networks by a segment that is over; `observation` is what is seen now. `None` after the first
+    /// segment, which is only looked at.
+    ///
+    /// On an error the networks are as they were before.
+    pub fn improve(&mut self, observation: &Rows) -> Result<Option<Named<f64>>, LearnError> {
+        let Some(mut segment) = self.segment.take() else { return Ok(None) };
+        if !self.measured {
+            self.measured = true;
+            self.measure(&segment);
+            self.segment = Some(self.begin(Some(segment)));
+            return Ok(None);
+        }
+        let decisions = self.settings.segment;
+        self.networks.see(&mut segment.rollout, decisions, observation);
+        self.networks.evaluate(&mut segment.rollout, 0..decisions + 1);
+        self.networks.cut(
+            &mut segment.rollout,
+            segment.cuts.iter().map(|cut| (cut.decision, cut.lane, cut.observation.as_slice())),
+            self.settings.discount as f32,
+        );
+        segment.rollout.advantages(self.settings.discount as f32, self.settings.trace as f32, None);
+        let left = 1.0 - self.iteration as f64 / self.iterations() as f64;
+        let step_size = self.settings.step_size * left.max(0.0);
+        self.networks.limit_deviations(self.settings.largest_deviation(left));
+        let improved = self.networks.improve(&segment.rollout, &self.settings, step_size, &mut self.rng);
+        self.iteration += 1;
+        let improved = improved.map_err(|(quantity, value)| LearnError::Diverged {
+            iteration: self.iteration,
+            quantity,
+            value,
+        })?;
+        let mut means = segment.sums.clone();
+        for i in 0..means.len() {
+            means.row_mut(i).iter_mut().zip(&segment.steps).for_each(|(mean, n)| *mean /= n.max(1.0));
+        }
+        self.curriculum.after_live_segment(decisions, &means, &mut self.rngs, &mut self.restarts);
+        let objective = self.terms.first().is_some_and(Option::is_some);
+        let mastered = self.curriculum.mastered();
+        let figures = figures(improved, &means, &segment.rollout.weights, mastered, objective);
+        if self.follows() {
+            self.networks.set_observation(self.statistics.intervals(&self.ranges));
+        }
+        if self.iteration == (MEASURE_AGAIN * self.iterations() as f64).ceil() as u64 {
+            self.measure_again();
+        }
+        self.segment = Some(self.begin(Some(segment)));
+        Ok(Some(figures))
+    }
+
+    /// Whether observations are still followed.
+    fn follows(&self) -> bool {
+        2 * self.iteration < self.iterations()
+    }
+
+    /// A new segment, in the memory of an old one.
+    fn begin(&mut self, old: Option<Segment>) -> Segment {
+        let (lanes, decisions, m) = (self.settings.lanes, self.settings.segment, self.terms.len());
+        let mut segment = old.unwrap_or_else(|| Segment {
+            rollout: self.networks.rollout(decisions, lanes),
+            decided: 0,
+            observed: 0,
+            rewards: Rows::zeros(m, lanes),
+            sums: Rows::zeros(m, lanes),
+            steps: vec![0.0; lanes],
+            seen: Vec::new(),
+            cuts: Vec::new(),
+            pending: vec![None; lanes],
+        });
+        (segment.decided, segment.observed) = (0, 0);
+        segment.sums.as_mut_slice().fill(0.0);
+        segment.steps.fill(0.0);
+        segment.seen.clear();
+        segment.cuts.clear();
+        segment.pending.fill(None);
+        segment.rollout.continues.fill(1.0);
+        segment.rollout.ignored.fill(false);
+        self.networks.set_weights(&mut segment.rollout, self.curriculum.weights());
+        for _ in 0..COVERED.min(lanes) {
+            let lane = self.rng.index(lanes);
+            self.coverage.visit(self.curriculum.weights().lane(lane), &mut self.rng);
+        }
+        segment
+    }
+
+    /// Where observations and rewards lie when nothing has been learnt yet.
+    fn measure(&mut self, segment: &Segment) {
+        self.networks.set_observation(self.statistics.intervals(&self.ranges));
+        let spreads: Vec<Spread> =
+            (0..self.units.len()).map(|row| Spread::of(&segment.seen, row, BLOCK)).collect();
+        let mut units = self.units.clone();
+        for ((unit, given), spread) in units.iter_mut().zip(&spreads) {
+            if !*given {
+                *unit = spread.unit();
+            }
+        }
+        self.set_units(units);
+        let averages = self.terms.iter().map(|term| match term {
+            Some((row, sign)) => {
+                let Spread { low, high, .. } = spreads[*row];
+                let (a, b) = (sign * low / self.units[*row].0, sign * high / self.units[*row].0);
+                [a.min(b), a.max(b)]
+            }
+            None => [0.0, 0.0],
+        });
+        self.curriculum.set_ranges(averages.collect(), &mut self.rngs);
+    }
+
+    /// R by where averages have been lying lately.
+    fn measure_again(&mut self) {
+        let mut units = self.units.clone();
+        let mut widths = vec![0.0f64; units.len()];
+        for (term, [low, high]) in self.terms.iter().zip(self.curriculum.ranges()) {
+            if let Some((row, _)) = term {
+                widths[*row] = widths[*row].max(high - low);
+            }
+        }
+        for ((unit, given), width) in units.iter_mut().zip(&widths) {
+            if !*given && *width > 0.0 {
+                *unit *= width.clamp(1.0 / MOST_CHANGE, MOST_CHANGE);
+            }
+        }
+        self.set_units(units);
+    }
+
+    /// Everything in other units.
+    fn set_units(&mut self, new: Vec<(f64, bool)>) {
+        let (old, new_units) = (units(&self.terms, &self.units), units(&self.terms, &new));
+        let factors: Vec<f64> = old.iter().zip(&new_units).map(|(old, new)| old / new).collect();
+        self.units = new;
+        self.curriculum.rescale(&factors);
+        self.networks.rescale(&factors, &new_units);
+    }
+
+    /// The settings.
+    pub fn settings(&self) -> &PpoSettings {
+        &self.settings
+    }
+
+    /// Iterations done.
+    pub fn iteration(&self) -> u64 {
+        self.iteration
+    }
+
+    /// Iterations planned.
+    pub fn iterations(&self) -> u64 {
+        self.settings.iterations()
+    }
+
+    /// Environment steps done, in all lanes, those that were only looked at included.
+    pub fn steps(&self) -> u64 {
+        (self.iteration + u64::from(self.measured)) * (self.settings.lanes * self.settings.segment) as u64
+    }
+
+    /// Lanes that should start anew now, if that is possible.
+    pub fn restarts(&self) -> &[bool] {
+        &self.restarts
+    }
+
+    /// R of each of the environment's rewards.
+    pub fn units(&self) -> Vec<f64> {
+        self.units.iter().map(|(unit, _)| *unit).collect()
+    }
+
+    /// For each of r₀ … r_m the row of the environment's rewards and the sign.
+    pub fn terms(&self) -> &[Option<(usize, f64)>] {
+        &self.terms
+    }
+
+    /// The rewards that occurred.
+    pub fn seen(&self) -> &SeenRewards {
+        &self.seen
+    }
+
+    /// A sample of the weights it was trained on.
+    pub fn coverage(&self) -> &Coverage {
+        &self.coverage
+    }
+
+    /// How much of each of r₀ … r_m's range the policy has when that reward is nearly all that matters, from 0 to 1.
+    pub fn mastered(&self) -> &[f64] {
+        self.curriculum.mastered()
+    }
+
+    /// The policy as it is now.
+    pub fn policy(&self) -> MlpPolicy {
+        self.networks.policy(1)
+    }
+}
+
+/// R₀ … R_m.
+fn units(terms: &[Option<(usize, f64)>], units: &[(f64, bool)]) -> Vec<f64> {
+    terms.iter().map(|term| term.map_or(1.0, |(row, _)| units[row].0)).collect()
+}
+
+/// Where a reward lies.
+struct Spread {
+    /// The least and the greatest average over a block of steps.
+    low: f64,
+    high: f64,
+    /// The standard deviation from step to step.
+    deviation: f64,
+    /// The greatest |r|.
+    largest: f64,
+}
+
+impl Spread {
+    fn of(seen: &[Rows], row: usize, block: usize) -> Self {
+        let lanes = seen.first().map_or(0, Rows::lanes);
+        let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
+        for steps in seen.chunks(block) {
+            for lane in 0..lanes {
+                let mean =
+                    steps.iter().map(|rewards| rewards.at(row, lane)).sum::<f64>() / steps.len() as f64;
+                (low, high) = (low.min(mean), high.max(mean));
+            }
+        }
+        let all = || seen.iter().flat_map(|rewards| rewards.row(row).iter().copied());
+        let count = (seen.len() * lanes).max(1) as f64;
+        let mean = all().sum::<f64>() / count;
+        let deviation = (all().map(|r| (r - mean).powi(2)).sum::<f64>() / count).sqrt();
+        Self { low, high, deviation, largest: all().fold(0.0, |a, r| r.abs().max(a)) }
+    }
+
+    /// The unit in which the reward is measured; 1 if it is 0 all the time.
+    fn unit(&self) -> f64 {
+        let unit = (self.high - self.low).max(self.deviation).max(1e-3 * self.largest);
+        if unit.is_finite() && unit > f64::MIN_POSITIVE { unit } else { 1.0 }
+    }
+}
+
+/// Means and deviations of observations.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Statistics {
+    count: f64,
+    means: Vec<f64>,
+    /// Σ (x − mean)².
+    squares: Vec<f64>,
+}
+
+impl Statistics {
+    fn new(rows: usize) -> Self {
+        Self { count: 0.0, means: vec![0.0; rows], squares: vec![0.0; rows] }
+    }
+
+    /// Adds the lanes of an observation.
+    fn visit(&mut self, observation: &Rows) {
+        let n = observation.lanes() as f64;
+        let total = self.count + n;
+        for (row, (mean, squares)) in self.means.iter_mut().zip(&mut self.squares).enumerate() {
+            let lanes = observation.row(row);
+            let of_lanes = lanes.iter().sum::<f64>() / n;
+            let about = lanes.iter().map(|x| (x - of_lanes).powi(2)).sum::<f64>();
+            let apart = of_lanes - *mean;
+            *mean += apart * n / total;
+            *squares += about + apart * apart * self.count * n / total;
+        }
+        self.count = total;
+    }
+
+    /// Where to scale from: the range itself if it is narrow, else two deviations around the mean.
+    fn intervals(&self, ranges: &[Interval]) -> Vec<Interval> {
+        let measured = |row: usize, range: &Interval| {
+            if range.is_bounded() && range.width() <= WIDE {
+                return *range;
+            }
+            let (mean, deviation) = (self.means[row], (self.squares[row] / self.count.max(1.0)).sqrt());
+            // What has not changed yet is taken as it is.
+            let half = if deviation > 1e-9 * (1.0 + mean.abs()) { 2.0 * deviation } else { 1.0 };
+            Interval::new(mean - half, mean + half)
+        };
+        ranges.iter().enumerate().map(|(row, range)| measured(row, range)).collect()
+    }
+}
