@@ -19,9 +19,8 @@ from ._vocabulary import FloatArray
 
 __all__ = ["EnvLike", "Lanes", "Stepped", "is_vector", "make"]
 
-EnvLike: TypeAlias = (
-    "gymnasium.Env[Any, Any] | Callable[[], gymnasium.Env[Any, Any]] | str | gymnasium.vector.VectorEnv[Any, Any, Any]"
-)
+# Vector environments have no parameters before Gymnasium 1.0.
+EnvLike: TypeAlias = gymnasium.Env[Any, Any] | Callable[[], gymnasium.Env[Any, Any]] | str | gymnasium.vector.VectorEnv
 
 #: How many lanes there are of an environment that is not a vector of them already.
 LANES = 16
@@ -191,6 +190,7 @@ class _Copies:
         seen = np.empty_like(self._observations)
         for i in range(self.count):
             self._reset(i, None if seed is None else seed + i, seen)
+        _finite("observation", seen, self._steps)
         self._observations = seen
         return seen
 
@@ -200,6 +200,7 @@ class _Copies:
         seen = self._observations.copy()
         for i in np.flatnonzero(which):
             self._reset(int(i), None, seen)
+        _finite("observation", seen, self._steps)
         self._observations = seen
         return seen
 
@@ -211,15 +212,9 @@ class _Copies:
             raise
         if not isinstance(told, tuple) or len(told) != 2:
             raise InputError("reset did not return two values, expected observation and info")
-        self._see(i, told[0], seen)
+        seen[i] = self._space.encode(told[0])
         if self._reader.asks:
             self._raw[i] = _snapshot(told[0])
-
-    def _see(self, i: int, obs: Any, seen: FloatArray) -> None:
-        row = self._space.encode(obs)
-        if not np.isfinite(row).all():
-            raise InputError(f"the observation of lane {i} in step {self._steps} is {obs!r}, expected finite numbers")
-        seen[i] = row
 
     def step(self, actions: FloatArray) -> Stepped:
         self._steps += 1
@@ -228,22 +223,21 @@ class _Copies:
         terminated = np.zeros(self.count, dtype=np.bool_)
         truncated = np.zeros(self.count, dtype=np.bool_)
         last = seen
-        for i, env in enumerate(self.envs):
-            action = self._actions.decode(actions[i])
+        for i, (env, action) in enumerate(zip(self.envs, self._actions.decode_rows(actions), strict=True)):
             try:
                 told = env.step(action)
             except Exception as error:
                 _note(error, f"in step {self._steps} of lane {i}, with the action {action!r}")
                 raise
-            obs, reward, terminated[i], truncated[i], info = unpack(told)
-            over = terminated[i] or truncated[i]
+            obs, reward, fallen, stopped, info = unpack(told)
             try:
-                rewards[i] = self._reader.read(self._raw[i], action, obs, reward, terminated[i], truncated[i], info)
+                rewards[i] = self._reader.read(self._raw[i], action, obs, reward, fallen, stopped, info)
             except Exception as error:
                 _note(error, f"in step {self._steps} of lane {i}")
                 raise
-            self._see(i, obs, seen)
-            if over:
+            seen[i] = self._space.encode(obs)
+            if fallen or stopped:
+                terminated[i], truncated[i] = fallen, stopped
                 if last is seen:
                     last = np.empty_like(seen)
                 last[i] = seen[i]
@@ -253,6 +247,8 @@ class _Copies:
         if last is not seen:
             going = ~(terminated | truncated)
             last[going] = seen[going]
+            _finite("last observation", last, self._steps)
+        _finite("observation", seen, self._steps)
         self._observations = seen
         return Stepped(seen, rewards, terminated, truncated, last, np.ones(self.count, dtype=np.bool_))
 
@@ -303,12 +299,7 @@ class _Vector:
         seen = np.array(self._space.encode_batch(obs))  # a copy, for the same reason
         if seen.shape[0] != self.count:
             raise InputError(f"the environment gave {seen.shape[0]} observations, expected {self.count}")
-        if not np.isfinite(seen).all():
-            lane = int(np.flatnonzero(~np.isfinite(seen).all(axis=1))[0])
-            found = seen[lane].tolist()
-            raise InputError(
-                f"the observation of lane {lane} in step {self._steps} is {found}, expected finite numbers"
-            )
+        _finite("observation", seen, self._steps)
         return seen
 
     def step(self, actions: FloatArray) -> Stepped:
@@ -338,7 +329,8 @@ class _Vector:
             infos = _merged(infos, over)
             last = seen.copy()
             for i in np.flatnonzero(over):
-                last[i] = self._final(finals, int(i))
+                last[i] = self._space.encode(_pick(finals, int(i)))
+            _finite("last observation", last, self._steps)
         try:
             rewards = self._reader.read_batch(
                 self._raw, made, final, reward, terminated, truncated, infos, None if valid is self._all else valid
@@ -366,12 +358,6 @@ class _Vector:
                 "the last observation of the episode"
             )
         return self._mode == "same_step"
-
-    def _final(self, finals: Any, i: int) -> FloatArray:
-        row = self._space.encode(_pick(finals, i))
-        if not np.isfinite(row).all():
-            raise InputError(f"the last observation of lane {i} in step {self._steps} is {row.tolist()}")
-        return row
 
     def close(self) -> None:
         if self._ours:
@@ -525,6 +511,12 @@ def _room(given: Any, lanes: int, sample: Any) -> tuple[NDArray[Any], BoolArray]
     if like.dtype.kind not in "fiub":
         return np.full(lanes, None, dtype=object), mask
     return np.zeros((lanes, *like.shape), dtype=like.dtype), mask
+
+
+def _finite(what: str, rows: FloatArray, step: int) -> None:
+    if not np.isfinite(rows).all():
+        lane = int(np.flatnonzero(~np.isfinite(rows).all(axis=1))[0])
+        raise InputError(f"the {what} of lane {lane} in step {step} is {rows[lane].tolist()}, expected finite numbers")
 
 
 def _snapshot(obs: Any) -> Any:

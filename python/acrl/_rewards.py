@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
@@ -38,7 +39,7 @@ class RewardReader:
 
     >>> reader = RewardReader(["gold", "cost"], {"gold": 1})
     >>> reader.read(None, None, None, [0.5, 2.0], False, False, {"cost": 3})
-    array([2., 3.])
+    [2.0, 3.0]
     """
 
     def __init__(self, names: Sequence[str], spec: RewardSpec | None = None) -> None:
@@ -63,16 +64,18 @@ class RewardReader:
             raise InputError(f"rewards is {spec!r}, expected a list of names, a dict or a function")
         self._listed = isinstance(spec, Sequence)
         self._sources: list[_Source] | None = None
+        # The components of a vector reward, if that is all there is to read.
+        self._together: list[int] | None = None
 
     def read(
         self, obs: Any, action: Any, next_obs: Any, reward: Any, terminated: bool, truncated: bool, info: Any
-    ) -> FloatArray:
+    ) -> list[float]:
         """The rewards of a step, in the order of the names. ``next_obs`` is the last of the episode where it ends."""
         told = None if self._function is None else self._ask(False, obs, action, next_obs, reward, info)
         if self._sources is None:
             self._sources = [self._find(name, told, reward, info, False) for name in self.names]
-        found = np.empty(len(self.names))
-        for i, (place, key, index) in enumerate(self._sources):
+        found = []
+        for name, (place, key, index) in zip(self.names, self._sources, strict=True):
             try:
                 if place == "reward":
                     value = reward
@@ -84,12 +87,12 @@ class RewardReader:
                     value = terminated if place == "terminated" else truncated
                 if index is not None:
                     value = value[index]
-                found[i] = value if np.ndim(value) == 0 else np.asarray(value).item()
+                value = float(np.asarray(value).item() if isinstance(value, (np.ndarray, list, tuple)) else value)
             except (KeyError, IndexError, TypeError, ValueError) as error:
-                raise self._missing(self.names[i], told, reward, info, False) from error
-        if not np.isfinite(found).all():
-            i = int(np.flatnonzero(~np.isfinite(found))[0])
-            raise InputError(f"the reward '{self.names[i]}' must be a finite number, but it is {found[i]}")
+                raise self._missing(name, told, reward, info, False) from error
+            if not math.isfinite(value):
+                raise InputError(f"the reward '{name}' must be a finite number, but it is {value}")
+            found.append(value)
         return found
 
     def read_batch(
@@ -107,6 +110,11 @@ class RewardReader:
         told = None if self._function is None else self._ask(True, obs, actions, next_obs, reward, infos)
         if self._sources is None:
             self._sources = [self._find(name, told, reward, infos, True) for name in self.names]
+            components = [source.component for source in self._sources if source.place == "reward"]
+            several = [component for component in components if component is not None]
+            self._together = several if len(several) == len(self.names) else None
+        if self._together is not None and np.ndim(reward) == 2:
+            return self._finite(np.asarray(reward, dtype=np.float64)[:, self._together], valid)
         lanes = len(terminated)
         found = np.zeros((lanes, len(self.names)))
         for i, (place, key, index) in enumerate(self._sources):
@@ -131,6 +139,9 @@ class RewardReader:
                 if valid is not None and not valid.any():
                     continue
                 found[:, i] = self._patched(i, place, key, index, infos, valid, told, reward, error)
+        return self._finite(found, valid)
+
+    def _finite(self, found: FloatArray, valid: BoolArray | None) -> FloatArray:
         if valid is not None:
             found[~valid] = 0.0
         if not np.isfinite(found).all():

@@ -131,6 +131,10 @@ class Space(ABC):
     def decode_batch(self, numbers: FloatArray) -> Any:
         """Actions as ``gymnasium.vector`` takes them; (L, k)."""
 
+    def decode_rows(self, numbers: FloatArray) -> list[Any]:
+        """Actions one by one; (L, k)."""
+        return [self.decode(row) for row in numbers]
+
     @abstractmethod
     def lanes(self, values: Any) -> int | None:
         """How many observations these are; None if it is one."""
@@ -186,6 +190,10 @@ class _Box(_Plain):
     def decode_batch(self, numbers: FloatArray) -> NDArray[Any]:
         return self._clipped(numbers).reshape(len(numbers), *self.shape)
 
+    def decode_rows(self, numbers: FloatArray) -> list[Any]:
+        # Rows of one array, unless they would be scalars, which a Box does not hold.
+        return list(self.decode_batch(numbers)) if self.shape else super().decode_rows(numbers)
+
     def _clipped(self, numbers: FloatArray) -> NDArray[Any]:
         # Not np.clip, which takes several times as long.
         found = np.minimum(np.maximum(numbers, self.low), self.high)
@@ -233,6 +241,9 @@ class _Choices(_Plain):
     def decode(self, numbers: FloatArray) -> Any:
         found = self._clipped(numbers)
         return found.reshape(self.shape) if self.shape else found[0]
+
+    def decode_rows(self, numbers: FloatArray) -> list[Any]:
+        return list(self.decode_batch(numbers))
 
     def decode_batch(self, numbers: FloatArray) -> NDArray[Any]:
         return self._clipped(numbers).reshape(len(numbers), *self.shape)

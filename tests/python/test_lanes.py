@@ -73,6 +73,9 @@ def test_numbers_become_actions_of_the_space(space: spaces.Space[Any]) -> None:
         assert space.contains(action), action
     batch = _batch(space, actions)
     _assert_same(codec.decode_batch(numbers), batch)
+    for action, row in zip(actions, codec.decode_rows(numbers), strict=True):
+        assert space.contains(row)
+        _assert_same(row, action)
     # What is in range stays what it is.
     inside = np.array([_inside(part) for part in codec.parts])
     again = codec.decode(inside)
@@ -326,6 +329,17 @@ class Many(gymnasium.vector.VectorEnv):
 
     def close(self, **_: Any) -> None:
         self.closed = True
+
+
+def test_a_vector_environment_with_a_vector_of_rewards() -> None:
+    lanes = Lanes(Many(vector=True), ["reward1", "reward0"])
+    lanes.reset()
+    one(lanes)
+    assert one(lanes).rewards.tolist() == [[2, 1]] * 3
+    named = Lanes(Many(vector=True), ["b", "a", "terminated"], rewards=["a", "b"])
+    named.reset()
+    one(named)
+    assert one(named).rewards.tolist() == [[2, 1, 0], [2, 1, 1], [2, 1, 0]]
 
 
 def test_a_vector_environment_with_many_spaces_and_many_rewards() -> None:
