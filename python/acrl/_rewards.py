@@ -1,0 +1,267 @@
+"""Where an environment keeps its rewards, and how they are found by name."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._errors import InputError, UnknownNameError
+from ._vocabulary import FloatArray
+
+__all__ = ["RewardFunction", "RewardReader", "RewardSpec", "unpack"]
+
+BoolArray: TypeAlias = NDArray[np.bool_]
+#: ``rewards(obs, action, next_obs, reward, info)`` gives the rewards of a step by name, or as a vector.
+RewardFunction: TypeAlias = Callable[[Any, Any, Any, Any, Any], Any]
+#: The names of a vector's components; or from names to components (numbers) and keys of ``info``; or a function.
+RewardSpec: TypeAlias = Sequence[str] | Mapping[str, int | str] | RewardFunction
+
+
+class _Source(NamedTuple):
+    """Where one reward is: in "function", "reward", "info", "terminated" or "truncated"."""
+
+    place: str
+    key: str = ""
+    component: int | None = None
+
+
+class RewardReader:
+    """Finds rewards by name in what a step gives.
+
+    "reward" is the reward, and "reward0", "reward1" … are the components of a vector of them. "terminated" and
+    "truncated" are 1 in a step that ended the episode so, else 0. All else is a number of ``info``, and "key0", "key1"
+    … are the components of a vector there; "cost" is the third of Safety-Gymnasium's six values, too.
+
+    >>> reader = RewardReader(["gold", "cost"], {"gold": 1})
+    >>> reader.read(None, None, None, [0.5, 2.0], False, False, {"cost": 3})
+    [2.0, 3.0]
+    """
+
+    def __init__(self, names: Sequence[str], spec: RewardSpec | None = None) -> None:
+        self.names = list(names)
+        #: Whether a function is asked, which wants to see observations and actions.
+        self.asks = callable(spec)
+        self._function: RewardFunction | None = None
+        self._components: dict[str, int | str] = {}
+        if callable(spec):
+            self._function = spec
+        elif isinstance(spec, Mapping):
+            for name, place in spec.items():
+                if isinstance(place, bool) or not isinstance(place, (int, str, np.integer)):
+                    raise InputError(f"rewards: '{name}' is {place!r}, expected a component's number or a key of info")
+                self._components[str(name)] = place if isinstance(place, str) else int(place)
+        elif isinstance(spec, Sequence) and not isinstance(spec, (str, bytes)):
+            for i, name in enumerate(spec):
+                if not isinstance(name, str):
+                    raise InputError(f"rewards: {name!r} is no name")
+                self._components[name] = i
+        elif spec is not None:
+            raise InputError(f"rewards is {spec!r}, expected a list of names, a dict or a function")
+        self._listed = isinstance(spec, Sequence)
+        self._sources: list[_Source] | None = None
+        # The components of a vector reward, if that is all there is to read.
+        self._together: list[int] | None = None
+
+    def read(
+        self, obs: Any, action: Any, next_obs: Any, reward: Any, terminated: bool, truncated: bool, info: Any
+    ) -> list[float]:
+        """The rewards of a step, in the order of the names. ``next_obs`` is the last of the episode where it ends."""
+        told = None if self._function is None else self._ask(False, obs, action, next_obs, reward, info)
+        if self._sources is None:
+            self._sources = [self._find(name, told, reward, info, False) for name in self.names]
+        found = []
+        for name, (place, key, index) in zip(self.names, self._sources, strict=True):
+            try:
+                if place == "reward":
+                    value = reward
+                elif place == "info":
+                    value = info[key]
+                elif place == "function":
+                    value = told[key]  # type: ignore[index]
+                else:
+                    value = terminated if place == "terminated" else truncated
+                if index is not None:
+                    value = value[index]
+                value = float(np.asarray(value).item() if isinstance(value, (np.ndarray, list, tuple)) else value)
+            except (KeyError, IndexError, TypeError, ValueError) as error:
+                raise self._missing(name, told, reward, info, False) from error
+            if not math.isfinite(value):
+                raise InputError(f"the reward '{name}' must be a finite number, but it is {value}")
+            found.append(value)
+        return found
+
+    def read_batch(
+        self,
+        obs: Any,
+        actions: Any,
+        next_obs: Any,
+        reward: Any,
+        terminated: BoolArray,
+        truncated: BoolArray,
+        infos: Any,
+        valid: BoolArray | None = None,
+    ) -> FloatArray:
+        """The same for a vector environment: (L, n), and 0 where a step is not valid."""
+        told = None if self._function is None else self._ask(True, obs, actions, next_obs, reward, infos)
+        if self._sources is None:
+            self._sources = [self._find(name, told, reward, infos, True) for name in self.names]
+            components = [source.component for source in self._sources if source.place == "reward"]
+            several = [component for component in components if component is not None]
+            self._together = several if len(several) == len(self.names) else None
+        if self._together is not None and np.ndim(reward) == 2:
+            return self._finite(np.asarray(reward, dtype=np.float64)[:, self._together], valid)
+        lanes = len(terminated)
+        found = np.zeros((lanes, len(self.names)))
+        for i, (place, key, index) in enumerate(self._sources):
+            try:
+                if place == "reward":
+                    value = reward
+                elif place == "info":
+                    self._given(self.names[i], key, infos, valid, lanes)
+                    value = infos[key]
+                elif place == "function":
+                    value = told[key]  # type: ignore[index]
+                else:
+                    value = terminated if place == "terminated" else truncated
+                column = value if index is None else np.asarray(value)[:, index]
+                if np.ndim(column) > 1:
+                    column = np.asarray(column).reshape(lanes)
+                found[:, i] = column
+            except UnknownNameError:
+                if valid is None or valid.any():
+                    raise
+            except (KeyError, IndexError, TypeError, ValueError) as error:
+                if valid is not None and not valid.any():
+                    continue
+                found[:, i] = self._patched(i, place, key, index, infos, valid, told, reward, error)
+        return self._finite(found, valid)
+
+    def _finite(self, found: FloatArray, valid: BoolArray | None) -> FloatArray:
+        if valid is not None:
+            found[~valid] = 0.0
+        if not np.isfinite(found).all():
+            lane, i = map(int, np.argwhere(~np.isfinite(found))[0])
+            value = found[lane, i]
+            raise InputError(f"the reward '{self.names[i]}' must be a finite number, but it is {value} in lane {lane}")
+        return found
+
+    def _patched(
+        self,
+        i: int,
+        place: str,
+        key: str,
+        index: int | None,
+        infos: Any,
+        valid: BoolArray | None,
+        told: Any,
+        reward: Any,
+        error: Exception,
+    ) -> FloatArray:
+        """A column of objects with holes where lanes only reset: number by number."""
+        column = infos[key] if place == "info" and key in infos else None
+        if valid is None or column is None or np.shape(column)[:1] != valid.shape:
+            raise self._missing(self.names[i], told, reward, infos, True) from error
+        found = np.zeros(len(valid))
+        for lane in np.flatnonzero(valid):
+            try:
+                value = column[lane] if index is None else column[lane][index]
+                found[lane] = value if np.ndim(value) == 0 else np.asarray(value).item()
+            except (IndexError, TypeError, ValueError) as bad:
+                raise self._missing(self.names[i], told, reward, infos, True) from bad
+        return found
+
+    def _given(self, name: str, key: str, infos: Any, valid: BoolArray | None, lanes: int) -> None:
+        mask = infos.get(f"_{key}")
+        if mask is None:
+            return
+        lacking = ~np.broadcast_to(np.asarray(mask, dtype=np.bool_), (lanes,))
+        if valid is not None:
+            lacking = lacking & valid
+        if lacking.any():
+            lane = int(np.flatnonzero(lacking)[0])
+            raise UnknownNameError(f"lane {lane} of the environment gave no reward '{name}', but others did")
+
+    def _ask(self, batch: bool, obs: Any, action: Any, next_obs: Any, reward: Any, info: Any) -> Mapping[str, Any]:
+        assert self._function is not None
+        told = self._function(obs, action, next_obs, reward, info)
+        if isinstance(told, Mapping):
+            return told
+        vector = np.asarray(told)
+        if vector.dtype.kind not in "fiub" or vector.ndim > (2 if batch else 1):
+            raise InputError(f"the function rewards gave {told!r}, expected a dict of numbers or a vector")
+        if vector.ndim == (1 if batch else 0):
+            return {"reward": vector}
+        return {f"reward{i}": vector[..., i] for i in range(vector.shape[-1])}
+
+    def _find(self, name: str, told: Mapping[str, Any] | None, reward: Any, info: Any, batch: bool) -> _Source:
+        """Where a name is to be found; in this order, so that what the user says comes first."""
+        width = _width(reward, batch)
+        if self._listed and width != len(self._components):
+            shape = np.shape(reward)
+            raise InputError(f"the reward has shape {shape}, expected one number for each of {list(self._components)}")
+        if told is not None and name in told:
+            return _Source("function", name)
+        place = self._components.get(name, name)
+        if isinstance(place, int):
+            if not -(width or 1) <= place < (width or 1):
+                raise InputError(f"rewards: '{name}' is component {place} of a reward that has {width or 1}")
+            return _Source("reward", component=None if width is None else place)
+        if place == "reward" and width in (None, 1):
+            return _Source("reward", component=None if width is None else 0)
+        if place in ("terminated", "truncated"):
+            return _Source(place)
+        if place in info:
+            # A lone number in an array is that number.
+            return _Source("info", place, 0 if batch and _width(info[place], True) == 1 else None)
+        numbered = re.fullmatch(r"(.+?)(0|[1-9]\d*)", place)
+        if numbered is not None:
+            key, index = numbered[1], int(numbered[2])
+            if key == "reward" and width is not None and index < width:
+                return _Source("reward", component=index)
+            if key in info and index < (_width(info[key], batch) or 0):
+                return _Source("info", key, index)
+        raise self._missing(name, told, reward, info, batch)
+
+    def _missing(
+        self, name: str, told: Mapping[str, Any] | None, reward: Any, info: Any, batch: bool
+    ) -> UnknownNameError:
+        known = [*(told or {}), *self._components]
+        width = _width(reward, batch)
+        if not self._listed:
+            known += ["reward"] if width is None else [f"reward{i}" for i in range(width)]
+        for key in info:
+            value = info[key]
+            if (str(key).startswith("_") and str(key)[1:] in info) or isinstance(value, (str, Mapping)):
+                continue
+            try:
+                several = _width(value, batch)
+                kind = np.asarray(value).dtype.kind
+            except (TypeError, ValueError):
+                continue
+            if kind in "fiub" or batch:
+                known += [str(key)] if several in (None, 1) else [f"{key}{i}" for i in range(several)]
+        known += ["terminated", "truncated"]
+        return UnknownNameError(f"the environment gave no reward '{name}': it gave {', '.join(dict.fromkeys(known))}")
+
+
+def _width(value: Any, batch: bool) -> int | None:
+    """How many numbers a vector has; None for a number."""
+    shape = np.shape(value)[1:] if batch else np.shape(value)
+    return None if not shape else int(np.prod(shape))
+
+
+def unpack(told: Any) -> tuple[Any, Any, Any, Any, Any]:
+    """What a step returns: observation, reward, terminated, truncated, info; a cost of its own goes to the info."""
+    count = len(told) if isinstance(told, (tuple, list)) else None
+    if count == 5:
+        return told  # type: ignore[no-any-return]
+    if count == 6:  # Safety-Gymnasium has the cost in the middle
+        obs, reward, cost, terminated, truncated, info = told
+        return obs, reward, terminated, truncated, {**info, "cost": cost}
+    found = f"{count} values" if count is not None else repr(told)
+    raise InputError(f"step returned {found}, expected observation, reward, terminated, truncated and info")

@@ -1,0 +1,498 @@
+"""Environments as lanes: spaces, rewards by name, ends of episodes, vector environments, bad ones."""
+
+import json
+import threading
+from typing import Any
+
+import acrl
+import gymnasium
+import numpy as np
+import pytest
+from acrl._lanes import Lanes
+from acrl._rewards import RewardReader
+from acrl._spaces import describe, from_description
+from gymnasium import spaces
+from gymnasium.vector import SyncVectorEnv
+
+AUTORESET: Any = getattr(gymnasium.vector, "AutoresetMode", None)  # from Gymnasium 1.1 on
+MODES = ["NEXT_STEP", "SAME_STEP", "DISABLED"] if AUTORESET else [None]
+
+SPACES: list[spaces.Space[Any]] = [
+    spaces.Box(-1.0, 2.0, (3,), np.float32),
+    spaces.Box(np.array([0.0, -np.inf]), np.array([np.inf, 5.0]), dtype=np.float64),
+    spaces.Box(-1.0, 1.0, (), np.float32),
+    spaces.Box(0, 255, (2, 3), np.uint8),
+    spaces.Box(-3, 3, (2,), np.int32),
+    spaces.Discrete(4),
+    spaces.Discrete(3, start=-1),
+    spaces.MultiDiscrete([2, 3, 4]),
+    spaces.MultiDiscrete(np.array([[2, 3], [4, 5]])),
+    spaces.MultiBinary(3),
+    spaces.MultiBinary([2, 2]),
+    spaces.Dict({"z": spaces.Discrete(2), "a": spaces.Box(-1.0, 1.0, (2,)), "m": spaces.MultiBinary(2)}),
+    spaces.Tuple([spaces.Discrete(3), spaces.Dict({"b": spaces.Box(0.0, 1.0, (2, 2))})]),
+]
+
+
+@pytest.mark.parametrize("space", SPACES, ids=str)
+def test_observations_become_what_gymnasium_flattens_them_to(space: spaces.Space[Any]) -> None:
+    space.seed(0)
+    # By way of a file, as a policy keeps it.
+    codec = from_description(json.loads(json.dumps(describe(space), allow_nan=False)))
+    flat: Any = spaces.flatten_space(space)
+    assert codec.ranges[:, 0].tolist() == pytest.approx(flat.low.reshape(-1).tolist())
+    assert codec.ranges[:, 1].tolist() == pytest.approx(flat.high.reshape(-1).tolist())
+    values = [space.sample() for _ in range(5)]
+    rows = [np.asarray(spaces.flatten(space, value), dtype=np.float64).reshape(-1) for value in values]
+    for value, row in zip(values, rows, strict=True):
+        found = codec.encode(value)
+        assert found.dtype == np.float64
+        assert found.tolist() == row.tolist()
+        assert codec.lanes(value) is None
+    batch = _batch(space, values)
+    assert codec.encode_batch(batch).tolist() == np.stack(rows).tolist()
+    assert codec.lanes(batch) == 5
+
+
+def _batch(space: spaces.Space[Any], values: list[Any]) -> Any:
+    if isinstance(space, spaces.Dict):
+        return {key: _batch(part, [value[key] for value in values]) for key, part in space.spaces.items()}
+    if isinstance(space, spaces.Tuple):
+        return tuple(_batch(part, [value[i] for value in values]) for i, part in enumerate(space.spaces))
+    return np.stack([np.asarray(value) for value in values])
+
+
+@pytest.mark.parametrize("space", SPACES, ids=str)
+def test_numbers_become_actions_of_the_space(space: spaces.Space[Any]) -> None:
+    codec = from_description(describe(space))
+    generator = np.random.default_rng(0)
+    k = len(codec.parts)
+    numbers = np.concatenate([generator.normal(0, 3, (20, k)), np.full((1, k), 1e300), np.full((1, k), -1e300)])
+    actions = [codec.decode(row) for row in numbers]
+    for action in actions:
+        assert space.contains(action), action
+    batch = _batch(space, actions)
+    _assert_same(codec.decode_batch(numbers), batch)
+    for action, row in zip(actions, codec.decode_rows(numbers), strict=True):
+        assert space.contains(row)
+        _assert_same(row, action)
+    # What is in range stays what it is.
+    inside = np.array([_inside(part) for part in codec.parts])
+    again = codec.decode(inside)
+    assert space.contains(again)
+    if isinstance(space, spaces.Box):
+        assert np.asarray(again).reshape(-1).tolist() == inside.astype(space.dtype).tolist()
+    if isinstance(space, spaces.Discrete):
+        assert again == space.start + inside[0]
+
+
+def _inside(part: tuple[int | None, float, float]) -> float:
+    count, low, high = part
+    return float(high) if count is not None else float(np.clip(1.0, low, high))
+
+
+def _assert_same(a: Any, b: Any) -> None:
+    if isinstance(a, dict):
+        assert list(a) == list(b)
+        for key in a:
+            _assert_same(a[key], b[key])
+    elif isinstance(a, tuple):
+        assert len(a) == len(b)
+        for x, y in zip(a, b, strict=True):
+            _assert_same(x, y)
+    else:
+        assert a.dtype == b.dtype
+        assert a.tolist() == b.tolist()
+
+
+def test_bad_observations_and_descriptions_are_refused() -> None:
+    box = from_description(describe(SPACES[0]))
+    for value, message in [
+        (np.zeros(2), r"shape \(2,\), expected \(3,\)"),
+        (["a", "b", "c"], "numbers of type <U1"),
+        (np.zeros((3, 1)), r"shape \(3, 1\)"),
+    ]:
+        with pytest.raises(acrl.InputError, match=message):
+            box.encode(value)
+    with pytest.raises(acrl.InputError, match=r"expected \(L, 3,\)"):
+        box.encode_batch(np.zeros(3))
+    with pytest.raises(acrl.InputError, match="an observation is 5, expected a choice from 0 to 3"):
+        from_description(describe(spaces.Discrete(4))).encode(5)
+    several = from_description(describe(SPACES[-2]))
+    with pytest.raises(acrl.InputError, match="expected a dict with the key 'a'"):
+        several.encode({"z": 1})
+    with pytest.raises(acrl.InputError, match="expected a tuple of 2"):
+        from_description(describe(SPACES[-1])).encode((1,))
+    with pytest.raises(acrl.InputError, match="is not supported: expected Box, Discrete"):
+        describe(spaces.Text(3))
+    with pytest.raises(acrl.InputError, match="the kind of a space is 'sphere'"):
+        from_description({"kind": "sphere"})
+    with pytest.raises(acrl.InputError, match="cannot be read"):
+        from_description({"kind": "box"})
+    with pytest.raises(acrl.InputError, match="has 1 ends"):
+        from_description({"kind": "box", "shape": [2], "dtype": "float32", "low": [0.0], "high": 1.0})
+
+
+class Counter(gymnasium.Env[Any, Any]):
+    """Counts its steps; ends after some. Its observation is the count in the episode, and the number of the episode."""
+
+    def __init__(self, length: int = 3, kind: str = "scalar", ends: str = "terminated", shared: bool = False) -> None:
+        self.observation_space = spaces.Box(-1.0, 100.0, (2,), np.float64)
+        self.action_space = spaces.Discrete(2)
+        self.length, self.kind, self.ends = length, kind, ends
+        self.t, self.episode = 0, -1
+        self.shared = np.zeros(2) if shared else None
+        self.first_seed: int | None = None
+
+    def _seen(self) -> Any:
+        seen = np.array([self.t, self.episode], np.float64)
+        if self.shared is None:
+            return seen
+        self.shared[:] = seen  # one array for ever, as some environments do
+        return self.shared
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed, options=options)
+        if seed is not None:
+            self.first_seed = seed
+        self.t, self.episode = 0, self.episode + 1
+        return self._seen(), {"cost": -5.0}
+
+    def step(self, action: Any) -> Any:
+        self.t += 1
+        over = self.t >= self.length
+        terminated, truncated = over and self.ends == "terminated", over and self.ends == "truncated"
+        info: dict[str, Any] = {"cost": 10.0 * self.t, "speed": np.array([self.t, -self.t]), "name": "x"}
+        if self.kind == "six":
+            return self._seen(), 1.0, 7.0, terminated, truncated, {}
+        if self.kind == "vector":
+            return self._seen(), np.array([self.t, 2.0 * int(action)], np.float32), terminated, truncated, info
+        if self.kind == "raises" and self.t == 2:
+            raise RuntimeError("the motor is off")
+        if self.kind == "nan":
+            info["cost"] = float("nan")
+        if self.kind == "four":
+            return self._seen(), 1.0, over, info
+        return self._seen(), float(self.t), terminated, truncated, info
+
+
+def one(lanes: Lanes) -> Any:
+    return lanes.step(np.zeros((len(lanes), len(lanes.parts))))
+
+
+@pytest.mark.parametrize("ends", ["terminated", "truncated"])
+def test_where_an_episode_ends_the_next_one_begins(ends: str) -> None:
+    lanes = Lanes(lambda: Counter(3, ends=ends, shared=True), ["reward", "cost", "terminated", "truncated"], num_envs=2)
+    assert lanes.reset().tolist() == [[0, 0], [0, 0]]
+    first, second, third, fourth = one(lanes), one(lanes), one(lanes), one(lanes)
+    assert first.last is first.observations
+    assert first.observations.tolist() == [[1, 0], [1, 0]]  # not changed by later steps
+    assert second.rewards.tolist() == [[2, 20, 0, 0]] * 2
+    assert third.observations.tolist() == [[0, 1], [0, 1]]
+    assert third.last.tolist() == [[3, 0], [3, 0]]
+    assert third.rewards.tolist() == [[3, 30, ends == "terminated", ends == "truncated"]] * 2
+    assert third.terminated.tolist() == [ends == "terminated"] * 2
+    assert third.truncated.tolist() == [ends == "truncated"] * 2
+    assert third.valid.all()
+    assert fourth.observations.tolist() == [[1, 1], [1, 1]]
+    restarted = lanes.restart(np.array([False, True]))
+    assert restarted.tolist() == [[1, 1], [0, 2]]
+    assert one(lanes).observations.tolist() == [[2, 1], [1, 2]]
+
+
+def test_lanes_are_seeded_one_by_one_and_once() -> None:
+    made: list[Counter] = []
+
+    def make() -> Counter:
+        made.append(Counter())
+        return made[-1]
+
+    lanes = Lanes(make, ["reward"], num_envs=3, seed=7)
+    lanes.reset()
+    assert [env.first_seed for env in made] == [7, 8, 9]
+    for env in made:
+        env.first_seed = None
+    lanes.reset()
+    assert [env.first_seed for env in made] == [None] * 3
+
+
+@pytest.mark.parametrize(
+    ("kind", "names", "spec", "values"),
+    [
+        ("vector", ["reward0", "reward1", "cost"], None, [1, 2, 10]),
+        ("vector", ["gem", "gold", "truncated"], ["gold", "gem"], [2, 1, 0]),
+        ("vector", ["last", "k", "c", "speed0"], {"last": -1, "k": 0, "c": "cost"}, [2, 1, 10, 1]),
+        ("scalar", ["speed0", "speed1", "reward"], None, [1, -1, 1]),
+        ("scalar", ["a"], {"a": 0}, [1]),
+        ("six", ["reward", "cost"], None, [1, 7]),
+    ],
+)
+def test_rewards_by_name(kind: str, names: list[str], spec: Any, values: list[float]) -> None:
+    lanes = Lanes(lambda: Counter(kind=kind), names, num_envs=2, rewards=spec)
+    lanes.reset()
+    assert lanes.step(np.ones((2, 1))).rewards.tolist() == [values] * 2
+
+
+def test_a_function_sees_the_step_as_it_was() -> None:
+    seen: list[tuple[Any, ...]] = []
+
+    def rewards(obs: Any, action: Any, next_obs: Any, reward: Any, info: Any) -> Any:
+        seen.append((obs.tolist(), int(action), next_obs.tolist(), reward, info["cost"]))
+        return {"moved": next_obs[0] - obs[0], "twice": [2 * reward]}
+
+    lanes = Lanes(
+        lambda: Counter(2, shared=True), ["moved", "twice", "cost", "terminated"], num_envs=1, rewards=rewards
+    )
+    lanes.reset()
+    found = [lanes.step(np.array([[1.0]])).rewards[0].tolist() for _ in range(3)]
+    assert found == [[1, 2, 10, 0], [1, 4, 20, 1], [1, 2, 10, 0]]
+    assert seen[1] == ([1, 0], 1, [2, 0], 2.0, 20.0)  # the last observation and not that of the reset
+    assert seen[2][0] == [0, 1]
+    vector = Lanes(Counter, ["reward1", "reward0"], num_envs=1, rewards=lambda *_: (3.0, 4))
+    vector.reset()
+    assert one(vector).rewards.tolist() == [[4, 3]]
+    scalar = Lanes(Counter, ["reward"], num_envs=1, rewards=lambda *_: -5)
+    scalar.reset()
+    assert one(scalar).rewards.tolist() == [[-5]]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("function", [False, True])
+def test_vector_environments_in_every_way_of_resetting(mode: Any, function: bool) -> None:
+    options = {} if mode is None else {"autoreset_mode": AUTORESET[mode]}
+    env = SyncVectorEnv([lambda: Counter(2, ends="truncated"), lambda: Counter(3)], **options)
+
+    def moved(obs: Any, action: Any, next_obs: Any, reward: Any, info: Any) -> Any:
+        assert action.shape == reward.shape == (2,)
+        return {"moved": next_obs[:, 0] - obs[:, 0], "cost": info.get("cost", np.zeros(2))}
+
+    names = ["reward", "cost", "truncated", "moved"] if function else ["reward", "cost", "truncated"]
+    lanes = Lanes(env, names, rewards=moved if function else None)
+    assert (len(lanes), lanes.can_reset) == (2, False)
+    assert lanes.reset().tolist() == [[0, 0], [0, 0]]
+    rows: list[list[Any]] = [[], []]
+    for _ in range(12):
+        told = one(lanes)
+        for lane in range(2):
+            if told.valid[lane]:
+                obs, reward, last = told.observations[lane].tolist(), told.rewards[lane].tolist(), told.last[lane]
+                rows[lane].append([obs, reward, last.tolist(), bool(told.terminated[lane] or told.truncated[lane])])
+            else:
+                assert told.rewards[lane].tolist() == [0.0] * len(names)
+                rows[lane][-1][0] = told.observations[lane].tolist()  # now it is seen
+    more = [1.0] if function else []
+    assert rows[0][:3] == [
+        [[1, 0], [1, 10, 0, *more], [1, 0], False],
+        [[0, 1], [2, 20, 1, *more], [2, 0], True],
+        [[1, 1], [1, 10, 0, *more], [1, 1], False],
+    ]
+    assert rows[1][2] == [[0, 1], [3, 30, 0, *more], [3, 0], True]
+    assert len(rows[0]) == (8 if mode == "NEXT_STEP" else 12)
+    env.close()
+
+
+class Many(gymnasium.vector.VectorEnv):
+    """Three lanes in NumPy, that do not say how they are reset."""
+
+    def __init__(self, finals: bool = True, vector: bool = False) -> None:
+        self.num_envs = 3
+        self.single_observation_space = spaces.Dict({"t": spaces.Box(0.0, 9.0, (1,)), "k": spaces.Discrete(3)})
+        self.single_action_space = spaces.Tuple([spaces.Discrete(2), spaces.Box(-1.0, 1.0, (2,))])
+        self.observation_space = gymnasium.vector.utils.batch_space(self.single_observation_space, 3)
+        self.action_space = gymnasium.vector.utils.batch_space(self.single_action_space, 3)
+        self.finals, self.vector = finals, vector
+        self.t = np.zeros(3, np.float32)
+        self.closed = False
+
+    def _seen(self) -> Any:
+        return {"t": self.t[:, None].copy(), "k": np.arange(3)}
+
+    def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+        self.t[:] = 0
+        return self._seen(), {"seed": seed, "options": options}
+
+    def step(self, actions: Any) -> Any:
+        choice, numbers = actions
+        assert choice.shape == (3,)
+        assert numbers.dtype == np.float32
+        self.t += 1
+        over = np.array([False, self.t[1] >= 2, False])
+        final = self._seen()
+        self.t[over] = 0
+        infos: dict[str, Any] = {"energy": (numbers**2).sum(1), "choice": choice}
+        if self.finals:
+            infos["final_obs"] = np.array(
+                [{"t": final["t"][i], "k": final["k"][i]} if over[i] else None for i in range(3)], dtype=object
+            )
+        reward = np.stack([np.ones(3), final["t"][:, 0]], axis=1) if self.vector else np.ones(3)
+        return self._seen(), reward, over, np.zeros(3, np.bool_), infos
+
+    def close(self, **_: Any) -> None:
+        self.closed = True
+
+
+def test_a_vector_environment_with_a_vector_of_rewards() -> None:
+    lanes = Lanes(Many(vector=True), ["reward1", "reward0"])
+    lanes.reset()
+    one(lanes)
+    assert one(lanes).rewards.tolist() == [[2, 1]] * 3
+    named = Lanes(Many(vector=True), ["b", "a", "terminated"], rewards=["a", "b"])
+    named.reset()
+    one(named)
+    assert one(named).rewards.tolist() == [[2, 1, 0], [2, 1, 1], [2, 1, 0]]
+
+
+def test_a_vector_environment_with_many_spaces_and_many_rewards() -> None:
+    env = Many(vector=True)
+    lanes = Lanes(env, ["reward1", "energy", "choice", "left"], rewards=lambda *told: {"left": told[2]["t"][:, 0]})
+    assert lanes.reset().tolist() == [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0]]
+    assert lanes.parts == [(2, 0, 1), (None, -1, 1), (None, -1, 1)]
+    actions = np.array([[1.0, 0.5, 9.0]] * 3)
+    first, second = lanes.step(actions), lanes.step(actions)
+    assert first.rewards.tolist() == [[1, 1.25, 1, 1]] * 3
+    assert second.rewards[1].tolist() == [2, 1.25, 1, 2]
+    assert second.observations[:, 3].tolist() == [2, 0, 2]
+    assert second.last[:, 3].tolist() == [2, 2, 2]
+    assert second.valid.all()
+    lanes.close()
+    assert not env.closed  # it is the user's
+
+
+@pytest.mark.skipif(AUTORESET is None, reason="before Gymnasium 1.0 lanes reset at once")
+def test_a_vector_environment_that_says_nothing_resets_in_the_next_step() -> None:
+    lanes = Lanes(Many(finals=False), ["reward"])
+    lanes.reset()
+    one(lanes)
+    assert one(lanes).terminated.tolist() == [False, True, False]
+    assert one(lanes).valid.tolist() == [True, False, True]
+
+
+def test_a_lane_that_resets_at_once_must_show_where_it_was() -> None:
+    env = Many(finals=False)
+    env.metadata = {"autoreset_mode": AUTORESET.SAME_STEP if AUTORESET else "SAME_STEP"}
+    lanes = Lanes(env, ["reward"])
+    lanes.reset()
+    one(lanes)
+    with pytest.raises(acrl.InputError, match="lack 'final_obs'"):
+        one(lanes)
+
+
+def test_what_is_an_environment() -> None:
+    env = Counter()
+    lanes = Lanes(env, ["reward"])
+    assert len(lanes) == 16
+    lanes.reset()
+    one(lanes)
+    assert env.t == 1  # the first lane is the one that was given
+    assert len(Lanes("CartPole-v1", ["reward"], num_envs=2)) == 2
+    assert len(Lanes(lambda: Many(), ["reward"])) == 3  # type: ignore[arg-type, return-value]
+    for bad, message in [
+        (3, "3 is no environment"),
+        ([env], "is no environment"),
+        (lambda: 5, "returned 5, expected a gymnasium.Env"),
+        (lambda: env, "returned the same one twice"),
+        ("Nowhere-v0", "there is no environment 'Nowhere-v0'"),
+    ]:
+        with pytest.raises(acrl.InputError, match=message):
+            Lanes(bad, ["reward"])  # type: ignore[arg-type]
+    with pytest.raises(acrl.InputError, match="num_envs is 0"):
+        Lanes(env, ["reward"], num_envs=0)
+    with pytest.raises(acrl.InputError, match="num_envs is 2, but the vector environment has 3"):
+        Lanes(Many(), ["reward"], num_envs=2)
+    env.lock = threading.Lock()  # type: ignore[attr-defined]
+    with pytest.raises(acrl.InputError, match=r"cannot be copied .* give a function that makes one, or num_envs=1"):
+        Lanes(env, ["reward"])
+    assert len(Lanes(env, ["reward"], num_envs=1)) == 1
+    env.observation_space = spaces.Text(4)
+    with pytest.raises(acrl.InputError, match=r"the observation space cannot be used: .*Text.* is not supported"):
+        Lanes(env, ["reward"], num_envs=1)
+
+
+@pytest.mark.parametrize("vector", [False, True])
+def test_bad_rewards_are_told(vector: bool) -> None:
+    def lanes(kind: str, names: list[str], spec: Any = None) -> Lanes:
+        options = {"autoreset_mode": AUTORESET.SAME_STEP} if AUTORESET else {}
+        env: Any = SyncVectorEnv([lambda: Counter(kind=kind)] * 2, **options) if vector else lambda: Counter(kind=kind)
+        made = Lanes(env, names, num_envs=2, rewards=spec)
+        made.reset()
+        return made
+
+    with pytest.raises(acrl.UnknownNameError, match=r"no reward 'fuel': it gave reward, cost, speed0, speed1, .*trunc"):
+        one(lanes("scalar", ["reward", "fuel"]))
+    with pytest.raises(acrl.InputError, match="the reward 'cost' must be a finite number, but it is nan"):
+        one(lanes("nan", ["reward", "cost"]))
+    with pytest.raises(acrl.InputError, match=r"the reward has shape .*, expected one number for each of \['a', 'b'\]"):
+        one(lanes("scalar", ["a"], ["a", "b"]))
+    with pytest.raises(acrl.InputError, match="'a' is component 4 of a reward that has 1"):
+        one(lanes("scalar", ["a"], {"a": 4}))
+    with pytest.raises(acrl.InputError, match="the function rewards gave 'x', expected a dict"):
+        one(lanes("scalar", ["a"], lambda *_: "x"))
+    with pytest.raises(acrl.UnknownNameError, match="gave no reward 'name'"):
+        one(lanes("scalar", ["name"]))
+    if not vector:
+        with pytest.raises(acrl.UnknownNameError, match="gave no reward 'reward': it gave reward0, reward1, cost"):
+            one(lanes("vector", ["reward"]))
+        with pytest.raises(acrl.InputError, match="step returned 4 values, expected observation, reward"):
+            one(lanes("four", ["reward"]))
+    broken = lanes("raises", ["reward"])
+    one(broken)
+    with pytest.raises(RuntimeError, match="the motor is off") as caught:
+        one(broken)
+    if hasattr(caught.value, "__notes__"):
+        assert any("in step 2" in note for note in caught.value.__notes__)
+        assert vector or "of lane 0" in caught.value.__notes__[0]
+
+
+def test_bad_settings_are_refused() -> None:
+    for spec, message in [
+        ("reward", "rewards is 'reward', expected a list of names"),
+        (5, "rewards is 5"),
+        ([1, 2], "rewards: 1 is no name"),
+        ({"a": 1.5}, "rewards: 'a' is 1.5, expected a component's number"),
+        ({"a": True}, "rewards: 'a' is True"),
+    ]:
+        with pytest.raises(acrl.InputError, match=message):
+            RewardReader(["a"], spec)  # type: ignore[arg-type]
+    lanes = Lanes(Counter, ["reward"], num_envs=2)
+    lanes.reset()
+    with pytest.raises(acrl.InputError, match=r"the actions have shape \(2,\), expected \(2, 1\)"):
+        lanes.step(np.zeros(2))
+    with pytest.raises(acrl.InputError, match="the actions must be numbers"):
+        lanes.step(np.array([[0.0], [np.nan]]))
+    with pytest.raises(acrl.InputError, match="cannot be reset one by one"):
+        Lanes(Many(), ["reward"]).restart(np.ones(3, np.bool_))
+    with pytest.raises(acrl.InputError, match=r"lanes to restart have shape \(3,\)"):
+        lanes.restart(np.ones(3, np.bool_))
+
+
+class Blind(Counter):
+    """Sees nothing after a while."""
+
+    def _seen(self) -> Any:
+        return np.array([np.nan if self.t else 0.0, 0.0])
+
+
+def test_observations_that_are_not_finite_are_told() -> None:
+    for env in (Blind, SyncVectorEnv([Blind, Blind])):
+        lanes = Lanes(env, ["reward"], num_envs=2)
+        lanes.reset()
+        with pytest.raises(acrl.InputError, match=r"the observation of lane 0 in step 1 is .*nan.*, expected finite"):
+            one(lanes)
+
+
+class Rare(Counter):
+    """Tells its cost in some lanes only."""
+
+    def step(self, action: Any) -> Any:
+        obs, reward, terminated, truncated, info = super().step(action)
+        if self.first_seed == 1:
+            del info["cost"]
+        return obs, reward, terminated, truncated, info
+
+
+def test_a_reward_that_only_some_lanes_give_is_told() -> None:
+    for env in (Rare, SyncVectorEnv([Rare, Rare])):
+        lanes = Lanes(env, ["cost"], num_envs=2)
+        lanes.reset()
+        with pytest.raises(acrl.UnknownNameError, match="gave no reward 'cost'"):
+            one(lanes)
