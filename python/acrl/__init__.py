@@ -6,7 +6,7 @@ Say what the agent must achieve, and let it meet its requirements while it runs.
 |---|---|
 | to say what is required | `at_least`, `at_most`, `maximize`, `minimize` |
 | an agent that meets its requirements while it runs | `Agent` |
-| a policy that ``acrl train`` wrote | `Policy` |
+| to train π(s, λ) in an environment of Gymnasium | `train`, `Training` (need Gymnasium), `Policy` |
 | to train π(s, λ) with a learner of yours | `AugmentedEnv`, `check_env` (need Gymnasium) |
 | the exact optimum of a finite problem | `solve`, `FiniteModel` |
 """
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from ._acrl import Objective, Requirement, __version__
 from ._agent import Agent, Certified, Predictor, Requirements
-from ._errors import Error, FileError, InputError, SolveError, UnknownNameError
+from ._errors import DivergedError, Error, FileError, InputError, SolveError, UnknownNameError
 from ._model import FiniteModel
 from ._policy import Advice, Choice, Number, Policy
 from ._solve import Component, Solution, solve
@@ -25,16 +25,31 @@ if TYPE_CHECKING:
     from ._augmented import AugmentedEnv as AugmentedEnv
     from ._check import EnvReport as EnvReport
     from ._check import check_env as check_env
+    from ._train import Iteration as Iteration
+    from ._train import Settings as Settings
+    from ._train import Training as Training
+    from ._train import train as train
 else:
+    # Gymnasium is optional, and slow to import. So these are not in __all__ either.
+    _WITH_GYMNASIUM = {
+        "AugmentedEnv": "_augmented",
+        "EnvReport": "_check",
+        "Iteration": "_train",
+        "Settings": "_train",
+        "Training": "_train",
+        "check_env": "_check",
+        "train": "_train",
+    }
 
     def __getattr__(name: str) -> object:
-        # Gymnasium is optional, and slow to import. So these are not in __all__ either.
-        if name in ("AugmentedEnv", "EnvReport", "check_env"):
+        if name in _WITH_GYMNASIUM:
+            import importlib
+
             try:
-                from . import _augmented, _check
+                module = importlib.import_module(f".{_WITH_GYMNASIUM[name]}", __name__)
             except ImportError as error:
                 raise ImportError(f"acrl.{name} needs Gymnasium: pip install 'acrl[gymnasium]'") from error
-            return getattr(_augmented if name == "AugmentedEnv" else _check, name)
+            return getattr(module, name)
         raise AttributeError(f"module 'acrl' has no attribute '{name}'")
 
 
@@ -44,6 +59,7 @@ __all__ = [
     "Certified",
     "Choice",
     "Component",
+    "DivergedError",
     "Error",
     "FileError",
     "FiniteModel",

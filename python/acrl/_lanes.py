@@ -54,6 +54,9 @@ class _Backend(Protocol):
     def reset(self, seed: int | None) -> FloatArray: ...
     def restart(self, which: BoolArray) -> FloatArray: ...
     def step(self, actions: FloatArray) -> Stepped: ...
+    def members(self) -> list[Any]: ...
+    def state(self) -> Any: ...
+    def restore(self, state: Any) -> None: ...
     def close(self) -> None: ...
 
 
@@ -158,6 +161,24 @@ class Lanes:
         """Numbers (k,) as an action of the environment."""
         return self._actions.decode(action)
 
+    @property
+    def storable(self) -> bool:
+        """Whether pickling keeps the states of the environments; Gymnasium's EzPickle makes new ones instead."""
+        return not any(_makes_anew(env) for env in self._backend.members())
+
+    def state(self) -> Any:
+        """All that goes on, to be pickled."""
+        return self._seed, self._backend.state()
+
+    def restore(self, state: Any) -> None:
+        """Goes on from there."""
+        self._seed, backend = state
+        self._backend.restore(backend)
+
+    def reseed(self, seed: int) -> None:
+        """Seeds the lanes at the next reset."""
+        self._seed = seed
+
     def close(self) -> None:
         """Closes what was made here; an environment that was given stays open."""
         self._backend.close()
@@ -251,6 +272,17 @@ class _Copies:
         _finite("observation", seen, self._steps)
         self._observations = seen
         return Stepped(seen, rewards, terminated, truncated, last, np.ones(self.count, dtype=np.bool_))
+
+    def members(self) -> list[Any]:
+        return self.envs
+
+    def state(self) -> Any:
+        return self.envs, self._observations, self._raw, self._steps
+
+    def restore(self, state: Any) -> None:
+        self.close()
+        self.envs, self._observations, self._raw, self._steps = state
+        self._kept = None
 
     def close(self) -> None:
         for env in self.envs:
@@ -359,6 +391,17 @@ class _Vector:
             )
         return self._mode == "same_step"
 
+    def members(self) -> list[Any]:
+        return [self.env, *getattr(self.env, "envs", [])]
+
+    def state(self) -> Any:
+        return self.env, self._waiting, self._raw, self._steps, self._mode
+
+    def restore(self, state: Any) -> None:
+        self.close()
+        self.env, self._waiting, self._raw, self._steps, self._mode = state
+        self._ours = True
+
     def close(self) -> None:
         if self._ours:
             self.env.close()
@@ -414,6 +457,14 @@ def _copied(env: Any) -> Any:
         raise InputError(
             f"{env!r} cannot be copied ({type(error).__name__}: {error}): give a function that makes one, or num_envs=1"
         ) from error
+
+
+def _makes_anew(env: Any) -> bool:
+    while env is not None:
+        if isinstance(env, gymnasium.utils.EzPickle):
+            return True
+        env = getattr(env, "env", None)
+    return False
 
 
 def _supported(what: str, space: Any) -> Space:

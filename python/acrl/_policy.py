@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
@@ -12,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from . import _acrl
 from ._acrl import Objective, Requirement
 from ._errors import InputError
+from ._spaces import from_description
 from ._vocabulary import FloatArray, Named, ordered
 
 __all__ = ["Advice", "Choice", "Number", "Policy"]
@@ -49,9 +51,15 @@ class Policy:
     """
 
     def __init__(self, path: str | os.PathLike[str], seed: int = 0) -> None:
-        self._path = os.fspath(path)
+        self._path: str | None = os.fspath(path)
+        self._take(_acrl.PolicyFile(self._path, seed), seed)
+
+    def _take(self, file: _acrl.PolicyFile, seed: int) -> None:
         self._seed = seed
-        self._file = _acrl.PolicyFile(self._path, seed)
+        self._file = file
+        spaces = None if file.spaces is None else json.loads(file.spaces)
+        self._seen = None if spaces is None else from_description(spaces["observation"])
+        self._done = None if spaces is None else from_description(spaces["action"])
         self._names = [requirement.name for requirement in self._file.requirements]
         self._action = [Number(low, high) if n is None else Choice(n) for n, low, high in self._file.action_space]
         self._choices = all(isinstance(part, Choice) for part in self._action)
@@ -60,6 +68,17 @@ class Policy:
     def load(cls, path: str | os.PathLike[str], seed: int = 0) -> Policy:
         """Opens a file and checks it; ``seed`` is for actions that are drawn."""
         return cls(path, seed)
+
+    @classmethod
+    def _from_bytes(cls, content: bytes, seed: int = 0) -> Policy:
+        policy = cls.__new__(cls)
+        policy._path = None
+        policy._take(_acrl.PolicyFile.from_bytes(content, seed), seed)
+        return policy
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the policy with all that goes with it to a file, as a whole or not at all."""
+        _acrl.write_atomically(path, self._file.to_bytes())
 
     def predict(
         self, obs: ArrayLike, multipliers: Mapping[str, float] | ArrayLike, *, deterministic: bool = True
@@ -86,6 +105,13 @@ class Policy:
 
     def _act(self, obs: ArrayLike, weights: FloatArray, deterministic: bool) -> NDArray[Any]:
         """The same for weights w0 … wm."""
+        if self._seen is not None and self._done is not None:
+            one = self._seen.lanes(obs) is None
+            rows = self._seen.encode(obs)[None] if one else self._seen.encode_batch(obs)
+            if weights.ndim == 1:
+                weights = np.broadcast_to(weights, (rows.shape[0], weights.shape[0]))
+            done = self._file.predict(rows, weights, deterministic)
+            return self._done.decode(done[0]) if one else self._done.decode_batch(done)
         seen = _numbers("the observation", obs)
         if seen.ndim not in (1, 2):
             raise InputError(f"the observation has shape {seen.shape}, expected one or two dimensions")

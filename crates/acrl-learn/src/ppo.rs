@@ -24,6 +24,7 @@
 //! | `deviation` | .6 | σ of numbers at the start, in half-widths of their interval | (0, 10) |
 //! | `last_deviation` | .05 | σ may be no larger at the end: what is executed is the mean, so the mean must be good | (0, 10) |
 //! | `entropy` | 0 | bonus on the entropy of choices, going down with the step size | 0 to 1 |
+//! | `advantage_floor` | 0 | advantages are divided by their deviation, or by this if that is less: then they are noise | 0 to 1 |
 //! | `gradient_norm` | .5 | longest gradient | above 0 |
 //! | `hidden` | 64, 64 | widths of the hidden layers | 1 to 8 layers of 1 to 1,024 |
 //! | `sampler` | dual | the weights to train on | |
@@ -85,6 +86,8 @@ pub struct PpoSettings {
     pub last_deviation: f64,
     /// Bonus on the entropy of choices.
     pub entropy: f64,
+    /// The least deviation that advantages are divided by.
+    pub advantage_floor: f64,
     /// Longest gradient.
     pub gradient_norm: f64,
     /// Widths of the hidden layers.
@@ -109,6 +112,7 @@ impl Default for PpoSettings {
             deviation: 0.6,
             last_deviation: 0.05,
             entropy: 0.0,
+            advantage_floor: 0.0,
             gradient_norm: 0.5,
             hidden: vec![64, 64],
             sampler: Sampler::Dual,
@@ -156,6 +160,7 @@ impl PpoSettings {
         setting("deviation", self.deviation, open..10.0, "a number between 0 and 10")?;
         setting("last_deviation", self.last_deviation, open..10.0, "a number between 0 and 10")?;
         setting("entropy", self.entropy, 0.0..=1.0, "a number from 0 to 1")?;
+        setting("advantage_floor", self.advantage_floor, 0.0..=1.0, "a number from 0 to 1")?;
         setting("gradient_norm", self.gradient_norm, open.., "a number above 0")?;
         whole("hidden", self.hidden.len(), 8, "1 to 8 layers")?;
         self.sampler.check()?;

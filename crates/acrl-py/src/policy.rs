@@ -4,11 +4,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use acrl::{ActionPart, BatchPolicy as _, BatchTask, Rng, Rows, Steering};
-use acrl_envs::{Problem, Source};
+use acrl_envs::{Continuous, Problem, Source};
 use acrl_files::Container;
 use acrl_learn::TrainedPolicy;
 use numpy::{PyArray2, PyArrayMethods as _, PyReadonlyArray2, ToPyArray as _};
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 
 use crate::errors::{FileError, InputError, file, input, lock};
 use crate::vocabulary::{Objective, Requirement};
@@ -21,6 +22,7 @@ pub(crate) struct PolicyFile {
     scales: Vec<f64>,
     observation: Vec<(f64, f64)>,
     action: Vec<ActionPart>,
+    spaces: Option<String>,
     acting: Mutex<Acting>,
 }
 
@@ -103,6 +105,18 @@ impl PolicyFile {
         self.observation.clone()
     }
 
+    /// How Python writes observations and actions of the environment, if it is one of Python.
+    #[getter]
+    fn spaces(&self) -> Option<String> {
+        self.spaces.clone()
+    }
+
+    /// The bytes of the file.
+    fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let bytes = self.file.to_container().map_err(input)?.to_bytes().map_err(input)?;
+        Ok(PyBytes::new(py, &bytes))
+    }
+
     /// The parts of an action: a number of choices, or a range.
     #[getter]
     fn action_space(&self) -> Vec<(Option<usize>, f64, f64)> {
@@ -169,6 +183,10 @@ impl PolicyFile {
             let text = format!("{}: the problem that it embeds is finite", path.display());
             return Err(FileError::new_err(text));
         };
+        let spaces = match &environment {
+            Continuous::External(external) => external.parameters().spaces.clone(),
+            _ => None,
+        };
         let environment = environment.batch();
         let task =
             BatchTask::new(environment, trained.specification.clone()).map_err(|error| file(path, error))?;
@@ -182,6 +200,7 @@ impl PolicyFile {
             scales: task.scales().to_vec(),
             observation: environment.observation_space().iter().map(|r| (r.low, r.high)).collect(),
             action: environment.action_space().to_vec(),
+            spaces,
             acting: Mutex::new(acting),
             file: trained,
         })

@@ -4,7 +4,7 @@
 //! independent copy of the problem. An environment says how lanes move and holds none of them itself, so
 //! that copies can be stored, restored, moved to another thread or continued to the bit.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::error::{arity, finite};
 use crate::{Error, Rng, Scoring, Specification};
@@ -96,9 +96,20 @@ impl Rows {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
     /// The least.
+    #[serde(deserialize_with = "low_end")]
     pub low: f64,
     /// The greatest.
+    #[serde(deserialize_with = "high_end")]
     pub high: f64,
+}
+
+/// JSON has no infinite numbers: they are written as null.
+fn low_end<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or(f64::NEG_INFINITY))
+}
+
+fn high_end<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or(f64::INFINITY))
 }
 
 impl Interval {

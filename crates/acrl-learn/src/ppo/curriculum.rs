@@ -63,6 +63,8 @@ const NEW_LIVE_BOUNDS: f64 = 1.0 / 16.0;
 const NEW_LIVE_WEIGHTS: f64 = 1.0 / 8.0;
 /// The share of fresh weights there that are dominated by a reward that is mastered less than others.
 const LIVE_DOMINATED: f64 = 0.3;
+/// The share of the training there in which lanes care for one reward alone, less and less.
+const ALONE: f64 = 0.25;
 /// The share of lanes with fresh weights there that start anew.
 const RESTARTS: f64 = 0.25;
 /// The share of requirements that are drawn around the user's own.
@@ -192,11 +194,15 @@ impl Curriculum {
         Ok(())
     }
 
-    /// The same for lanes that cannot be sent to other states: after a segment of `steps` steps in each of them. Says
-    /// which of them should start anew.
+    /// The same for lanes that cannot be sent to other states: after a segment of `steps` steps in each of them, when
+    /// this share of the training is done. Says which of them should start anew.
+    ///
+    /// At first each lane cares for one reward alone, so that none is given up because of another before it
+    /// was ever had.
     pub(crate) fn after_live_segment(
         &mut self,
         steps: usize,
+        done: f64,
         means: &Rows,
         rngs: &mut [Rng],
         restarts: &mut [bool],
@@ -205,7 +211,12 @@ impl Curriculum {
         self.examine(means);
         for (lane, rng) in rngs.iter_mut().enumerate() {
             restarts[lane] = false;
-            if self.is_dual(lane) {
+            if rng.uniform() < 1.0 - done / ALONE {
+                let first = usize::from(!self.objective);
+                let corner = first + rng.index(self.weights.len() - first);
+                (0..self.weights.len()).for_each(|i| self.weights.set(i, lane, f64::from(i == corner)));
+                restarts[lane] = rng.uniform() < RESTARTS;
+            } else if self.is_dual(lane) {
                 self.move_multipliers(lane, steps, means);
                 if rng.uniform() < NEW_LIVE_BOUNDS {
                     self.draw_bounds(lane, rng);

@@ -105,6 +105,9 @@ const MEASURE_AGAIN: f64 = 0.125;
 const MOST_CHANGE: f64 = 30.0;
 /// Observations in a range wider than this are scaled by what is seen.
 const WIDE: f64 = 4.0;
+/// What the critic says at first, beside what it would say: nearly nothing. Where rewards are rare, advantages that are
+/// the critic's fancies send the policy somewhere before it has seen any, and it may never come back.
+const FIRST_VALUES: f64 = 0.01;
 /// The steps over which rewards are averaged to see where averages lie.
 const BLOCK: usize = 16;
 
@@ -128,11 +131,13 @@ impl LivePpo {
         let mut rngs: Vec<Rng> = (0..lanes as u64).map(|lane| Rng::stream(seed, lane)).collect();
         let scoring = task.specification().bind(environment.reward_names())?;
         let widths = environment.reward_ranges().iter().map(|range| range.width());
+        let mut networks = Networks::new(task, &settings, &mut rng)?;
+        networks.rescale(&vec![FIRST_VALUES; task.scales().len()], task.scales());
         Ok(Self {
             terms: scoring.terms().collect(),
             ranges: ranges.to_vec(),
             units: widths.zip(given.iter().copied()).collect(),
-            networks: Networks::new(task, &settings, &mut rng)?,
+            networks,
             curriculum: Curriculum::new(task, settings.sampler, lanes, &mut rngs),
             coverage: Coverage::new(),
             seen: SeenRewards::default(),
@@ -256,7 +261,8 @@ impl LivePpo {
         for i in 0..means.len() {
             means.row_mut(i).iter_mut().zip(&segment.steps).for_each(|(mean, n)| *mean /= n.max(1.0));
         }
-        self.curriculum.after_live_segment(decisions, &means, &mut self.rngs, &mut self.restarts);
+        let done = self.iteration as f64 / self.iterations() as f64;
+        self.curriculum.after_live_segment(decisions, done, &means, &mut self.rngs, &mut self.restarts);
         let objective = self.terms.first().is_some_and(Option::is_some);
         let mastered = self.curriculum.mastered();
         let figures = figures(improved, &means, &segment.rollout.weights, mastered, objective);

@@ -358,7 +358,7 @@ impl Networks {
         self.advantages.extend(minibatch.iter().map(|&i| rollout.advantages[i as usize]));
         let mean = sum(&self.advantages, |a| a) / size;
         let variance = sum(&self.advantages, |a| (a - mean) * (a - mean)) / (size - 1.0).max(1.0);
-        let deviation = variance.sqrt() + 1e-8;
+        let deviation = variance.sqrt().max(settings.advantage_floor as f32) + 1e-8;
         self.advantages.iter_mut().for_each(|a| *a = (*a - mean) / deviation);
         // One chunk after the other in the same memory, which the cache holds, or each in its own on another core: each
         // adds one number to every part of the gradient, so the sums are the same to the bit.
