@@ -266,7 +266,7 @@ def test_vector_environments_in_every_way_of_resetting(mode: Any, function: bool
         assert action.shape == reward.shape == (2,)
         return {"moved": next_obs[:, 0] - obs[:, 0], "cost": info.get("cost", np.zeros(2))}
 
-    names = ["reward", "cost", "truncated", "moved"] if function else ["reward", "cost", "truncated"]
+    names = ["reward", "cost", "truncated", "moved" if function else "speed1"]
     lanes = Lanes(env, names, rewards=moved if function else None)
     assert (len(lanes), lanes.can_reset) == (2, False)
     assert lanes.reset().tolist() == [[0, 0], [0, 0]]
@@ -280,13 +280,13 @@ def test_vector_environments_in_every_way_of_resetting(mode: Any, function: bool
             else:
                 assert told.rewards[lane].tolist() == [0.0] * len(names)
                 rows[lane][-1][0] = told.observations[lane].tolist()  # now it is seen
-    more = [1.0] if function else []
+    more = [1.0, 1.0, 1.0] if function else [-1.0, -2.0, -3.0]
     assert rows[0][:3] == [
-        [[1, 0], [1, 10, 0, *more], [1, 0], False],
-        [[0, 1], [2, 20, 1, *more], [2, 0], True],
-        [[1, 1], [1, 10, 0, *more], [1, 1], False],
+        [[1, 0], [1, 10, 0, more[0]], [1, 0], False],
+        [[0, 1], [2, 20, 1, more[1]], [2, 0], True],
+        [[1, 1], [1, 10, 0, more[0]], [1, 1], False],
     ]
-    assert rows[1][2] == [[0, 1], [3, 30, 0, *more], [3, 0], True]
+    assert rows[1][2] == [[0, 1], [3, 30, 0, more[2]], [3, 0], True]
     assert len(rows[0]) == (8 if mode == "NEXT_STEP" else 12)
     env.close()
 
