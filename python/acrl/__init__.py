@@ -7,7 +7,7 @@ Say what the agent must achieve, and let it meet its requirements while it runs.
 | to say what is required | `at_least`, `at_most`, `maximize`, `minimize` |
 | an agent that meets its requirements while it runs | `Agent` |
 | a policy that ``acrl train`` wrote | `Policy` |
-| to train π(s, λ) with a learner of yours | `AugmentedEnv`, `check_env` (need Gymnasium) |
+| to train π(s, λ) with a learner of yours | `AugmentedEnv`, `AugmentedVectorEnv`, `check_env` (need Gymnasium) |
 | the exact optimum of a finite problem | `solve`, `FiniteModel` |
 """
 
@@ -23,18 +23,19 @@ from ._vocabulary import Named, at_least, at_most, maximize, minimize, weights
 
 if TYPE_CHECKING:
     from ._augmented import AugmentedEnv as AugmentedEnv
+    from ._augmented import AugmentedVectorEnv as AugmentedVectorEnv
     from ._check import EnvReport as EnvReport
     from ._check import check_env as check_env
 else:
 
     def __getattr__(name: str) -> object:
         # Gymnasium is optional, and slow to import. So these are not in __all__ either.
-        if name in ("AugmentedEnv", "EnvReport", "check_env"):
+        if name in ("AugmentedEnv", "AugmentedVectorEnv", "EnvReport", "check_env"):
             try:
                 from . import _augmented, _check
             except ImportError as error:
                 raise ImportError(f"acrl.{name} needs Gymnasium: pip install 'acrl[gymnasium]'") from error
-            return getattr(_augmented if name == "AugmentedEnv" else _check, name)
+            return getattr(_augmented if name.startswith("Augmented") else _check, name)
         raise AttributeError(f"module 'acrl' has no attribute '{name}'")
 
 
