@@ -18,7 +18,6 @@ from ._vocabulary import FloatArray, as_objective, as_requirements, weights
 
 __all__ = ["AugmentedEnv", "AugmentedVectorEnv"]
 
-Sampler: TypeAlias = Literal["simplex", "corners"]
 Multipliers: TypeAlias = Mapping[str, float] | Sequence[float] | FloatArray
 
 
@@ -30,7 +29,7 @@ class _Weighting:
         space: spaces.Space[Any],
         objective: Objective | str | None,
         requirements: Requirement | Iterable[Requirement],
-        sampler: Sampler,
+        sampler: Literal["simplex", "corners"],
         every: int | None,
         scales: Mapping[str, float] | None,
     ) -> None:
@@ -151,7 +150,7 @@ class AugmentedEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
         objective: Objective | str | None = None,
         requirements: Requirement | Iterable[Requirement],
         rewards: RewardSpec | None = None,
-        sampler: Sampler = "simplex",
+        sampler: Literal["simplex", "corners"] = "simplex",
         every: int | None = None,
         scales: Mapping[str, float] | None = None,
     ) -> None:
@@ -248,7 +247,7 @@ class AugmentedVectorEnv(gymnasium.vector.VectorEnv):
         objective: Objective | str | None = None,
         requirements: Requirement | Iterable[Requirement],
         rewards: RewardSpec | None = None,
-        sampler: Sampler = "simplex",
+        sampler: Literal["simplex", "corners"] = "simplex",
         every: int | None = None,
         scales: Mapping[str, float] | None = None,
     ) -> None:
