@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ._errors import InputError, UnknownNameError
 from ._vocabulary import FloatArray
 
-__all__ = ["RewardFunction", "RewardReader", "RewardSpec", "unpack"]
+__all__ = ["RewardFunction", "RewardReader", "RewardSpec", "all_finite", "unpack"]
 
 BoolArray: TypeAlias = NDArray[np.bool_]
 #: ``rewards(obs, action, next_obs, reward, info)`` gives the rewards of a step by name, or as a vector.
@@ -144,7 +144,7 @@ class RewardReader:
     def _finite(self, found: FloatArray, valid: BoolArray | None) -> FloatArray:
         if valid is not None:
             found[~valid] = 0.0
-        if not np.isfinite(found).all():
+        if not all_finite(found):
             lane, i = map(int, np.argwhere(~np.isfinite(found))[0])
             value = found[lane, i]
             raise InputError(f"the reward '{self.names[i]}' must be a finite number, but it is {value} in lane {lane}")
@@ -230,6 +230,12 @@ class RewardReader:
                 known += [str(key)] if several in (None, 1) else [f"{key}{i}" for i in range(several)]
         known += ["terminated", "truncated"]
         return UnknownNameError(f"the environment gave no reward '{name}': it gave {', '.join(dict.fromkeys(known))}")
+
+
+def all_finite(numbers: FloatArray) -> bool:
+    """Whether no number is infinite or NaN."""
+    # The sum of squares tells in a fifth of the time, unless it is too large to tell.
+    return math.isfinite(np.vdot(numbers, numbers)) or bool(np.isfinite(numbers).all())
 
 
 def _width(value: Any, batch: bool) -> int | None:

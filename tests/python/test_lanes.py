@@ -9,7 +9,7 @@ import gymnasium
 import numpy as np
 import pytest
 from acrl._lanes import Lanes
-from acrl._rewards import RewardReader
+from acrl._rewards import RewardReader, all_finite
 from acrl._spaces import describe, from_description
 from gymnasium import spaces
 from gymnasium.vector import SyncVectorEnv
@@ -463,6 +463,12 @@ def test_bad_settings_are_refused() -> None:
         Lanes(Many(), ["reward"]).restart(np.ones(3, np.bool_))
     with pytest.raises(acrl.InputError, match=r"lanes to restart have shape \(3,\)"):
         lanes.restart(np.ones(3, np.bool_))
+
+
+def test_what_is_finite() -> None:
+    assert all_finite(np.array([[1e200, -1e200], [0.0, 1.0]]))  # although the sum of squares is not
+    for bad in (np.nan, np.inf, -np.inf):
+        assert not all_finite(np.array([[1.0, 2.0], [bad, 0.0]]))
 
 
 class Blind(Counter):
