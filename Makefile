@@ -1,10 +1,10 @@
 # The menu. `make` alone lists it.
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint docs bench bench-train fuzz check-slow figures
+.PHONY: help run test test-learners lint docs bench bench-train fuzz check-slow figures
 
 help: ## list the targets
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
 
 run: ## the demo: train, run, compare, change the requirements
 	cargo run --release -- demo
@@ -13,6 +13,9 @@ test: ## all tests, those in Python too (installs chromium for those of the brow
 	tests/install-browser.sh
 	cargo test --workspace --profile checked
 	tests/python/run.sh
+
+test-learners: ## the examples with Stable-Baselines3, torch and RLlib (installs them on first use; minutes)
+	tests/learners/run.sh
 
 lint: ## formatting, lints, documentation without warnings
 	cargo fmt --all --check

@@ -7,7 +7,7 @@ Say what the agent must achieve, and let it meet its requirements while it runs.
 | to say what is required | `at_least`, `at_most`, `maximize`, `minimize` |
 | an agent that meets its requirements while it runs | `Agent` |
 | to train π(s, λ) in an environment of Gymnasium | `train`, `Training` (need Gymnasium), `Policy` |
-| to train π(s, λ) with a learner of yours | `AugmentedEnv`, `check_env` (need Gymnasium) |
+| to train π(s, λ) with a learner of yours | `AugmentedEnv`, `AugmentedVectorEnv`, `check_env` (need Gymnasium) |
 | the exact optimum of a finite problem | `solve`, `FiniteModel` |
 """
 
@@ -23,6 +23,7 @@ from ._vocabulary import Named, at_least, at_most, maximize, minimize, weights
 
 if TYPE_CHECKING:
     from ._augmented import AugmentedEnv as AugmentedEnv
+    from ._augmented import AugmentedVectorEnv as AugmentedVectorEnv
     from ._check import EnvReport as EnvReport
     from ._check import check_env as check_env
     from ._train import Iteration as Iteration
@@ -33,6 +34,7 @@ else:
     # Gymnasium is optional, and slow to import. So these are not in __all__ either.
     _WITH_GYMNASIUM = {
         "AugmentedEnv": "_augmented",
+        "AugmentedVectorEnv": "_augmented",
         "EnvReport": "_check",
         "Iteration": "_train",
         "Settings": "_train",

@@ -13,7 +13,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from ._errors import InputError
-from ._rewards import BoolArray, RewardReader, RewardSpec, unpack
+from ._rewards import BoolArray, RewardReader, RewardSpec, all_finite, unpack
 from ._spaces import Part, Space, describe, from_description
 from ._vocabulary import FloatArray
 
@@ -92,7 +92,7 @@ class Lanes:
             raise InputError(f"num_envs is {num_envs}, expected a number above 0")
         self.names = list(names)
         self._seed: int | None = seed
-        found, ours = _open(env)
+        found, ours = open_env(env)
         self._backend: _Backend
         if is_vector(found):
             if num_envs not in (None, found.num_envs):
@@ -100,8 +100,8 @@ class Lanes:
             self._backend = _Vector(found, reader, ours)
         else:
             self._backend = _Copies(env, found, ours, LANES if num_envs is None else num_envs, reader)
-        self._space = _supported("observation", self._backend.observation_space)
-        self._actions = _supported("action", self._backend.action_space)
+        self._space = supported("observation", self._backend.observation_space)
+        self._actions = supported("action", self._backend.action_space)
         #: Single lanes can be reset at will.
         self.can_reset = isinstance(self._backend, _Copies)
         #: The least and the greatest of each number of an observation: (d, 2), infinite where there is no end.
@@ -145,7 +145,7 @@ class Lanes:
         if actions.shape != (self._backend.count, len(self.parts)):
             expected = (self._backend.count, len(self.parts))
             raise InputError(f"the actions have shape {actions.shape}, expected {expected}")
-        if np.isnan(actions).any():
+        if not all_finite(actions) and np.isnan(actions).any():
             raise InputError(f"the actions must be numbers, but they are {actions.tolist()}")
         return self._backend.step(actions)
 
@@ -193,10 +193,10 @@ class _Copies:
         self.count = count
         self.observation_space = first.observation_space
         self.action_space = first.action_space
-        self._space = _supported("observation", first.observation_space)
-        self._actions = _supported("action", first.action_space)
+        self._space = supported("observation", first.observation_space)
+        self._actions = supported("action", first.action_space)
         for i in range(1, count):
-            made = _open(env)[0] if ours else _copied(first)
+            made = open_env(env)[0] if ours else _copied(first)
             if any(made is other for other in self.envs):
                 raise InputError("the function that makes environments returned the same one twice: make a new one")
             if made.observation_space != self.observation_space or made.action_space != self.action_space:
@@ -235,7 +235,7 @@ class _Copies:
             raise InputError("reset did not return two values, expected observation and info")
         seen[i] = self._space.encode(told[0])
         if self._reader.asks:
-            self._raw[i] = _snapshot(told[0])
+            self._raw[i] = snapshot(told[0])
 
     def step(self, actions: FloatArray) -> Stepped:
         self._steps += 1
@@ -264,7 +264,7 @@ class _Copies:
                 last[i] = seen[i]
                 self._reset(i, None, seen)
             elif self._reader.asks:
-                self._raw[i] = _snapshot(obs)
+                self._raw[i] = snapshot(obs)
         if last is not seen:
             going = ~(terminated | truncated)
             last[going] = seen[going]
@@ -299,10 +299,10 @@ class _Vector:
         self._ours = ours
         self.observation_space = env.single_observation_space
         self.action_space = env.single_action_space
-        self._space = _supported("observation", self.observation_space)
-        self._actions = _supported("action", self.action_space)
+        self._space = supported("observation", self.observation_space)
+        self._actions = supported("action", self.action_space)
         self._reader = reader
-        self._mode = _mode(env)
+        self._mode = reset_mode(env)
         self._all = np.ones(self.count, dtype=np.bool_)
         self._all.flags.writeable = False
         # The lanes whose next step is only a reset.
@@ -325,7 +325,7 @@ class _Vector:
 
     def _keep(self, obs: Any) -> None:
         if self._reader.asks:
-            self._raw = _snapshot(obs)  # it may be the same array at every step
+            self._raw = snapshot(obs)  # it may be the same array at every step
 
     def _see(self, obs: Any) -> FloatArray:
         seen = np.array(self._space.encode_batch(obs))  # a copy, for the same reason
@@ -353,15 +353,15 @@ class _Vector:
             truncated &= valid
             self._waiting = None
         over = terminated | truncated
-        ended = bool(over.any())
+        ended = np.count_nonzero(over) > 0  # an any() that costs little
         if ended and self._resets_at_once(infos):
-            finals = _finals(infos)
+            finals = last_seen(infos)
             if self._reader.asks:
-                final = _replaced(self.observation_space, raw, finals, over)
-            infos = _merged(infos, over)
+                final = replaced(self.observation_space, raw, finals, over)
+            infos = merged(infos, over)
             last = seen.copy()
             for i in np.flatnonzero(over):
-                last[i] = self._space.encode(_pick(finals, int(i)))
+                last[i] = self._space.encode(pick(finals, int(i)))
             _finite("last observation", last, self._steps)
         try:
             rewards = self._reader.read_batch(
@@ -383,8 +383,8 @@ class _Vector:
         if self._mode is None:
             # It does not say. What it gives for the end of an episode tells.
             told = "final_obs" in infos or "final_observation" in infos
-            self._mode = "same_step" if told or _before_1() else "next_step"
-        if self._mode == "same_step" and _finals(infos) is None:
+            self._mode = "same_step" if told or before_1() else "next_step"
+        if self._mode == "same_step" and last_seen(infos) is None:
             raise InputError(
                 "the vector environment resets in the step in which an episode ends, but its infos lack 'final_obs', "
                 "the last observation of the episode"
@@ -415,13 +415,16 @@ def is_vector(env: Any) -> bool:
 def make(name: str) -> Any:
     """The environment of an id, also one of MO-Gymnasium or Safety-Gymnasium if these are installed."""
     registry = gymnasium.envs.registry
-    known = name.rsplit(":", 1)[-1]
+    known, broken = name.rsplit(":", 1)[-1], ""
     if ":" not in name and known not in registry:
         for package in ("mo_gymnasium", "safety_gymnasium"):
             try:
                 importlib.import_module(package)
-            except ImportError:
-                continue
+            except ModuleNotFoundError as error:
+                if error.name != package:
+                    broken += f"; {package} cannot be imported: {error}"
+            except Exception as error:  # whatever is wrong with it, the environment may be another's
+                broken += f"; {package} cannot be imported: {error}"
             if known in registry:
                 break
     entry = str(getattr(registry.get(known), "entry_point", ""))
@@ -433,10 +436,10 @@ def make(name: str) -> Any:
             return importlib.import_module("safety_gymnasium").make(name)
         return gymnasium.make(name)
     except gymnasium.error.UnregisteredEnv as error:
-        raise InputError(f"there is no environment '{name}': {error}") from error
+        raise InputError(f"there is no environment '{name}': {error}{broken}") from error
 
 
-def _open(env: Any) -> tuple[Any, bool]:
+def open_env(env: Any) -> tuple[Any, bool]:
     """The environment, and whether it was made here."""
     if isinstance(env, str):
         return make(env), True
@@ -467,46 +470,44 @@ def _makes_anew(env: Any) -> bool:
     return False
 
 
-def _supported(what: str, space: Any) -> Space:
+def supported(what: str, space: Any) -> Space:
     try:
         return from_description(describe(space))
     except InputError as error:
         raise InputError(f"the {what} space cannot be used: {error}") from error
 
 
-def _before_1() -> bool:
+def before_1() -> bool:
     return int(gymnasium.__version__.split(".")[0]) < 1
 
 
-def _mode(env: Any) -> str | None:
+def reset_mode(env: Any) -> str | None:
     """How lanes are reset: "next_step", "same_step", "disabled", or None if the environment does not say."""
     told = (getattr(env, "metadata", None) or {}).get("autoreset_mode")
     name = str(getattr(told, "name", told)).lower()
     return name if name in ("next_step", "same_step", "disabled") else None
 
 
-def _finals(infos: Any) -> Any:
+def last_seen(infos: Any) -> Any:
     """The last observations of episodes that ended, under either name."""
     return infos.get("final_obs", infos.get("final_observation"))
 
 
-def _pick(batch: Any, i: int) -> Any:
+def pick(batch: Any, i: int) -> Any:
     """Lane i of an array, or of a dict or tuple of them."""
     if isinstance(batch, dict):
-        return {key: _pick(value, i) for key, value in batch.items()}
+        return {key: pick(value, i) for key, value in batch.items()}
     if isinstance(batch, tuple):
-        return tuple(_pick(value, i) for value in batch)
+        return tuple(pick(value, i) for value in batch)
     return batch[i]
 
 
-def _replaced(space: Any, batch: Any, finals: Any, over: BoolArray) -> Any:
+def replaced(space: Any, batch: Any, finals: Any, over: BoolArray) -> Any:
     """A batch of observations with the last ones of episodes where these have ended."""
     if isinstance(space, spaces.Dict):
-        return {
-            key: _replaced(part, batch[key], _column(finals, key, over), over) for key, part in space.spaces.items()
-        }
+        return {key: replaced(part, batch[key], _column(finals, key, over), over) for key, part in space.spaces.items()}
     if isinstance(space, spaces.Tuple):
-        return tuple(_replaced(part, batch[i], _column(finals, i, over), over) for i, part in enumerate(space.spaces))
+        return tuple(replaced(part, batch[i], _column(finals, i, over), over) for i, part in enumerate(space.spaces))
     found = np.array(batch)
     for i in np.flatnonzero(over):
         found[i] = finals[i]
@@ -519,7 +520,7 @@ def _column(finals: Any, key: Any, over: BoolArray) -> Any:
     return [finals[i][key] if over[i] else None for i in range(len(over))]
 
 
-def _merged(infos: Any, over: BoolArray) -> dict[str, Any]:
+def merged(infos: Any, over: BoolArray) -> dict[str, Any]:
     """The infos of the step: those of the reset are replaced by ``final_info`` where an episode ended."""
     told = infos.get("final_info")
     found = {key: value for key, value in infos.items() if not str(key).startswith(("final_", "_final_"))}
@@ -565,12 +566,12 @@ def _room(given: Any, lanes: int, sample: Any) -> tuple[NDArray[Any], BoolArray]
 
 
 def _finite(what: str, rows: FloatArray, step: int) -> None:
-    if not np.isfinite(rows).all():
+    if not all_finite(rows):
         lane = int(np.flatnonzero(~np.isfinite(rows).all(axis=1))[0])
         raise InputError(f"the {what} of lane {lane} in step {step} is {rows[lane].tolist()}, expected finite numbers")
 
 
-def _snapshot(obs: Any) -> Any:
+def snapshot(obs: Any) -> Any:
     """A copy that stays as it is."""
     return obs.copy() if type(obs) is np.ndarray else copy.deepcopy(obs)
 

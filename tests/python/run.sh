@@ -24,7 +24,7 @@ case "${1:-test}" in
     lint)
         ruff check --no-cache
         ruff format --no-cache --check
-        mypy --strict python/acrl tests/python
+        mypy --strict python/acrl tests/python examples/four_regions.py
         python -m mypy.stubtest --mypy-config-file pyproject.toml acrl
         ;;
     *) echo "$0: unknown task '$1': expected test or lint" >&2; exit 2 ;;

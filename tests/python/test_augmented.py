@@ -12,6 +12,10 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from gymnasium.utils.env_checker import check_env
+from gymnasium.vector import SyncVectorEnv
+
+AUTORESET: Any = getattr(gymnasium.vector, "AutoresetMode", None)  # from Gymnasium 1.1 on
+MODES = ["NEXT_STEP", "SAME_STEP", "DISABLED"] if AUTORESET else [None]
 
 
 class Line(gymnasium.Env[Any, Any]):
@@ -81,11 +85,23 @@ def test_vector_rewards_and_costs_and_infos() -> None:
 
 
 def test_a_function_of_the_users() -> None:
-    def rewards(obs: Any, action: Any, reward: Any, info: dict[str, Any]) -> dict[str, float]:
-        return {"x": float(obs[0]), "a": float(action), "r": reward, "e": info["energy"]}
+    seen = []
 
-    env = acrl.AugmentedEnv(Line(), objective=acrl.minimize("e"), requirements=acrl.at_least("x", 0.0), rewards=rewards)
-    assert step(env, [0.5, 0.5])[0] == 0.5 * 1 - 0.5 * 3
+    def rewards(obs: Any, action: Any, next_obs: Any, reward: Any, info: dict[str, Any]) -> dict[str, float]:
+        seen.append((float(obs[0]), float(next_obs[0]), reward))
+        return {"x": float(next_obs[0]), "a": float(action), "e": info["energy"]}
+
+    env = acrl.AugmentedEnv(
+        Line(),
+        objective=acrl.minimize("e"),
+        requirements=[acrl.at_least("x", 0.0), acrl.at_most("cost", 1)],
+        rewards=rewards,
+    )
+    assert step(env, [0.5, 0.25, 0.25])[0] == 0.25 * 1 - 0.5 * 3 - 0.25
+    env.step(0)
+    assert seen[1] == (1.0, 0.0, 0.0)
+    vector = acrl.AugmentedEnv(Line(), requirements=acrl.at_least("reward1", 0), rewards=lambda *_: [1.0, 5.0])
+    assert step(vector, [1.0])[0] == 5.0
 
 
 @pytest.mark.filterwarnings("ignore:.*is different from the unwrapped version")  # which is what is to be checked
@@ -153,7 +169,7 @@ def test_bad_settings_are_refused() -> None:
 def test_bad_rewards_are_refused() -> None:
     for kind, options, message in [
         ("bad", TASK, "the reward 'cost' must be a finite number, but it is nan"),
-        ("vector", TASK, r"the reward has shape \(2,\): name its components"),
+        ("vector", TASK, "gave no reward 'reward': it gave reward0, reward1, term"),
         ("vector", {**TASK, "rewards": ["a"]}, "expected one number for each of"),
         ("info", {"requirements": acrl.at_least("speed", 1)}, "gave no reward 'speed': it gave reward, cost"),
     ]:
@@ -184,10 +200,11 @@ def test_a_good_environment_passes_the_check() -> None:
     assert report.ranges == {"reward": (0.0, 1.0), "cost": (0.0, 1.0)}
     assert report.scales == {"reward": 1.0, "cost": 1.0}
     assert 0 < report.averages["cost"] < 1
-    assert (report.steps, report.episodes, report.remarks) == (200, 1, ())
-    hard = acrl.check_env(Line(), requirements=acrl.at_least("e", 4, reward="energy"))
+    endless = "no episode ended in 200 steps: where there is no end, none is needed"
+    assert (report.steps, report.episodes, report.remarks) == (200, 1, (endless,))
+    hard = acrl.check_env(Line, requirements=acrl.at_least("e", 4, reward="energy"))
     assert hard.scales == {"energy": 1.0}
-    assert hard.remarks == (
+    assert hard.remarks[:2] == (
         "the reward 'energy' was 3.0 at every step",
         "acrl.at_least('e', 4.0, reward='energy') was out of reach: the best of any step was 3.0",
     )
@@ -215,12 +232,142 @@ class Wide(Line):
 def test_bad_environments_fail_the_check() -> None:
     for env, options, message in [
         (Moody(), TASK, "after the same seed and actions the observation of step 0 is another one"),
-        (Wide(), TASK, "the observation of step 0, .* is outside the observation space"),
+        (Wide(), TASK, "the observation of step 0 is outside the observation space: number 0 of it is 3.0"),
         (Line("bad"), TASK, "the reward 'cost' must be a finite number"),
         (Line(), {**TASK, "steps": 0}, "steps is 0"),
+        (Line(), {"requirements": []}, "nothing to achieve"),
+        (
+            Line(),
+            {"requirements": acrl.at_least("gold", 1)},
+            "gave no reward 'gold': it gave reward, cost, energy, term",
+        ),
+        (Line("vector"), {**TASK, "rewards": ["a"]}, "expected one number for each of"),
+        (Line(space=spaces.Text(3)), TASK, "the observation space cannot be used: .* is not supported"),
+        (Line, {**TASK, "rewards": "all"}, "rewards is 'all'"),
+        ("Nowhere-v0", TASK, "there is no environment 'Nowhere-v0'"),
+        (7, TASK, "7 is no environment"),
     ]:
         with pytest.raises(acrl.InputError, match=message):
-            acrl.check_env(env, **options)
+            acrl.check_env(env, **options)  # type: ignore[arg-type]
+
+
+class Brief(Line):
+    """Ends at once."""
+
+    def step(self, action: Any) -> Any:
+        obs, reward, _, _, info = super().step(action)
+        return obs, reward, True, False, info
+
+
+def test_the_check_takes_whatever_training_takes() -> None:
+    brief = acrl.check_env(Brief, **TASK, steps=50)
+    assert brief.episodes == 51
+    assert brief.remarks == (
+        "every episode ended in its first step: nothing that is done has an effect on what is seen later",
+    )
+    envs = SyncVectorEnv([Line, Line])
+    report = acrl.check_env(envs, **TASK, steps=99)
+    assert (report.steps, report.episodes) == (100, 2)
+    assert report.ranges == {"reward": (0.0, 1.0), "cost": (0.0, 1.0)}
+    assert acrl.check_env(lambda: envs, **TASK, steps=10).steps == 10  # type: ignore[arg-type, return-value]
+    named = acrl.check_env("CartPole-v1", requirements=acrl.at_most("falls", 0.1, reward="terminated"))
+    assert named.ranges == {"terminated": (0.0, 1.0)}
+    assert named.remarks == ()
+
+
+class Ends(Line):
+    """Ends in the second step, at the right."""
+
+    t = 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed, options=options)
+        self.t = self.x = 0
+        return self._seen(), {}
+
+    def step(self, action: Any) -> Any:
+        obs, reward, _, _, info = super().step(action)
+        self.t += 1
+        return obs, reward, self.t == 2, False, info
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("function", [False, True])
+def test_vector_environments(mode: Any, function: bool) -> None:
+    options = {} if mode is None else {"autoreset_mode": AUTORESET[mode]}
+
+    def rewards(obs: Any, action: Any, next_obs: Any, reward: Any, info: Any) -> Any:
+        assert action.shape == reward.shape == (2,)
+        assert isinstance(info, dict)
+        return {"cost": np.where(next_obs[:, 0] > 0, 1.0, 0.0) + 0 * obs[:, 0]}
+
+    envs = acrl.AugmentedVectorEnv(
+        SyncVectorEnv([Ends, Ends], **options),
+        **TASK,
+        scales={"cost": 0.5},
+        rewards=rewards if function else None,
+    )
+    assert envs.single_observation_space.shape == (3,)
+    assert envs.observation_space.shape == (2, 3)
+    obs, infos = envs.reset(seed=3)
+    assert envs.observation_space.contains(obs)
+    first = infos["weights"]
+    assert obs[:, 1:] == pytest.approx(first)
+    assert (envs.reset(seed=3)[0] == obs).all()
+    assert (envs.reset(seed=4)[0] != obs).any()
+    assert envs.reset(options={"weights": [3.0, 1.0]})[0][:, 1:].tolist() == [[0.75, 0.25]] * 2
+    envs.reset(options={"weights": first})
+    obs, reward, terminated, _, infos = envs.step(np.array([1, 0]))
+    assert obs[:, 0].tolist() == [1, -1]
+    assert reward == pytest.approx([-first[0, 1] / 0.5, first[1, 0]])
+    assert infos["rewards"]["cost"].tolist() == [1, 0]
+    assert infos["weights"] == pytest.approx(first)
+    assert obs[:, 1:] == pytest.approx(first)
+    obs, reward, terminated, _, infos = envs.step(np.array([1, 0]))
+    assert terminated.tolist() == [True, True]
+    assert reward == pytest.approx([-first[0, 1] / 0.5, first[1, 0]])
+    if mode in (None, "SAME_STEP"):
+        assert obs[:, 0].tolist() == [0, 0]
+        assert (obs[:, 1:] != first.astype(np.float32)).all()
+        final = infos["final_obs" if mode else "final_observation"]
+        assert final[0].tolist() == pytest.approx([2.0, *first[0]])
+        second = envs.weights
+    elif mode == "NEXT_STEP":
+        assert obs[:, 0].tolist() == [2, -2]
+        assert obs[:, 1:] == pytest.approx(first)
+        obs, reward, terminated, _, infos = envs.step(np.array([1, 0]))
+        assert (reward.tolist(), terminated.tolist()) == ([0, 0], [False, False])
+        assert infos["rewards"]["cost"].tolist() == [0, 0]
+        assert obs[:, 0].tolist() == [0, 0]
+        second = envs.weights
+        assert (second != first).all()
+    else:
+        assert obs[:, 0].tolist() == [2, -2]
+        obs, _ = envs.reset(options={"reset_mask": np.array([True, True])})
+        second = envs.weights
+    assert obs[:, 1:] == pytest.approx(second)
+    obs, reward, terminated, _, infos = envs.step(np.array([1, 1]))
+    assert reward == pytest.approx(-second[:, 1] / 0.5)
+    # (R0, λ R) = (1, 4·0.5)
+    assert envs.augment(np.zeros(1), [4.0]).tolist() == pytest.approx([0, 1 / 3, 2 / 3])
+    assert envs.augment(np.zeros((2, 1)), {"cost": 4.0})[1].tolist() == pytest.approx([0, 1 / 3, 2 / 3])
+    assert [requirement.name for requirement in envs.requirements] == ["cost"]
+    envs.close()
+    assert envs.closed
+
+
+def test_weights_of_lanes_are_drawn_on_the_way() -> None:
+    envs = acrl.AugmentedVectorEnv(SyncVectorEnv([Line, Line]), **TASK, every=3)
+    seen = [envs.reset(seed=7)[0], *(envs.step(np.array([0, 1]))[0] for _ in range(9))]
+    changes = [(a[:, 1:] != b[:, 1:]).any(axis=1).tolist() for a, b in pairwise(seen)]
+    assert changes == [[False] * 2, [False] * 2, [True] * 2] * 3
+    again = [envs.reset(seed=7)[0], *(envs.step(np.array([0, 1]))[0] for _ in range(9))]
+    assert all((a == b).all() for a, b in zip(seen, again, strict=True))
+    assert (seen[-1][0, 1:] != seen[-1][1, 1:]).any()
+    with pytest.raises(acrl.InputError, match="is no vector environment"):
+        acrl.AugmentedVectorEnv(Line(), **TASK)  # type: ignore[arg-type]
+    with pytest.raises(acrl.InputError, match=r"the weights have shape \(3,\), expected \(2,\) or \(2, 2\)"):
+        envs.reset(options={"weights": [1, 1, 1]})
 
 
 def test_it_can_be_pickled() -> None:

@@ -29,6 +29,13 @@ def test_a_policy_of_a_file(data: Path) -> None:
     assert agent.requirements["power"].bound == 0.8
 
 
+def test_rewards_of_an_environment() -> None:
+    names: dict[str, Any] = {"acrl": acrl}
+    exec(BLOCKS[2], names)
+    assert set(names["report"].ranges) == {"reward", "away", "terminated"}
+    assert names["report"].averages["away"] > 0
+
+
 def test_a_learner() -> None:
     class Constant:
         """What came of a training that is left out here."""
@@ -38,7 +45,7 @@ def test_a_learner() -> None:
             return 0, None
 
     names: dict[str, Any] = {"acrl": acrl, "env": Costly(gymnasium.make("CartPole-v1")), "learn": lambda _: Constant()}
-    exec(BLOCKS[2], names)
+    exec(BLOCKS[3], names)
     assert names["report"].scales["cost"] > 0
     assert names["agent"].act(np.zeros(4)) == 0
 
@@ -55,7 +62,7 @@ def test_a_finite_model() -> None:
     transitions = np.full((2, 2, 2), 0.5)
     rewards = {"r": np.array([[0.0, 2.0], [0.0, 2.0]]), "p": np.array([[1.0, 4.0], [1.0, 4.0]])}
     names: dict[str, object] = {"acrl": acrl, "transitions": transitions, **rewards}
-    exec(BLOCKS[3], names)
+    exec(BLOCKS[4], names)
     answer = names["answer"]
     assert isinstance(answer, acrl.Solution)
     assert answer.objective == pytest.approx(2 / 3)

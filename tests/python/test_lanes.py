@@ -9,7 +9,7 @@ import gymnasium
 import numpy as np
 import pytest
 from acrl._lanes import Lanes
-from acrl._rewards import RewardReader
+from acrl._rewards import RewardReader, all_finite
 from acrl._spaces import describe, from_description
 from gymnasium import spaces
 from gymnasium.vector import SyncVectorEnv
@@ -266,7 +266,7 @@ def test_vector_environments_in_every_way_of_resetting(mode: Any, function: bool
         assert action.shape == reward.shape == (2,)
         return {"moved": next_obs[:, 0] - obs[:, 0], "cost": info.get("cost", np.zeros(2))}
 
-    names = ["reward", "cost", "truncated", "moved"] if function else ["reward", "cost", "truncated"]
+    names = ["reward", "cost", "truncated", "moved" if function else "speed1"]
     lanes = Lanes(env, names, rewards=moved if function else None)
     assert (len(lanes), lanes.can_reset) == (2, False)
     assert lanes.reset().tolist() == [[0, 0], [0, 0]]
@@ -280,13 +280,13 @@ def test_vector_environments_in_every_way_of_resetting(mode: Any, function: bool
             else:
                 assert told.rewards[lane].tolist() == [0.0] * len(names)
                 rows[lane][-1][0] = told.observations[lane].tolist()  # now it is seen
-    more = [1.0] if function else []
+    more = [1.0, 1.0, 1.0] if function else [-1.0, -2.0, -3.0]
     assert rows[0][:3] == [
-        [[1, 0], [1, 10, 0, *more], [1, 0], False],
-        [[0, 1], [2, 20, 1, *more], [2, 0], True],
-        [[1, 1], [1, 10, 0, *more], [1, 1], False],
+        [[1, 0], [1, 10, 0, more[0]], [1, 0], False],
+        [[0, 1], [2, 20, 1, more[1]], [2, 0], True],
+        [[1, 1], [1, 10, 0, more[0]], [1, 1], False],
     ]
-    assert rows[1][2] == [[0, 1], [3, 30, 0, *more], [3, 0], True]
+    assert rows[1][2] == [[0, 1], [3, 30, 0, more[2]], [3, 0], True]
     assert len(rows[0]) == (8 if mode == "NEXT_STEP" else 12)
     env.close()
 
@@ -463,6 +463,12 @@ def test_bad_settings_are_refused() -> None:
         Lanes(Many(), ["reward"]).restart(np.ones(3, np.bool_))
     with pytest.raises(acrl.InputError, match=r"lanes to restart have shape \(3,\)"):
         lanes.restart(np.ones(3, np.bool_))
+
+
+def test_what_is_finite() -> None:
+    assert all_finite(np.array([[1e200, -1e200], [0.0, 1.0]]))  # although the sum of squares is not
+    for bad in (np.nan, np.inf, -np.inf):
+        assert not all_finite(np.array([[1.0, 2.0], [bad, 0.0]]))
 
 
 class Blind(Counter):
