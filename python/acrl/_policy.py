@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -42,19 +42,23 @@ class Advice(NamedTuple):
     steering: Literal["policy", "library"]
 
 
+@final
 class Policy:
     """A trained policy π(s, λ), as written by ``acrl train``.
 
-    Open one with `Policy.load`. Threads may share it. Pickling keeps the path and the seed, not the numbers.
+    Open one with `Policy.load`. Threads may share it. Pickles and copies hold the policy itself, whatever becomes of
+    the file.
     """
 
     def __init__(self, path: str | os.PathLike[str], seed: int = 0) -> None:
-        self._path = os.fspath(path)
-        self._seed = seed
-        self._file = _acrl.PolicyFile(self._path, seed)
-        self._names = [requirement.name for requirement in self._file.requirements]
-        self._action = [Number(low, high) if n is None else Choice(n) for n, low, high in self._file.action_space]
-        self._choices = all(isinstance(part, Choice) for part in self._action)
+        name = os.fspath(path)
+        self._set(name, _acrl.PolicyFile(name, seed))
+
+    def _set(self, path: str, file: _acrl.PolicyFile) -> None:
+        self._path = path
+        self._file = file
+        self._names = [requirement.name for requirement in file.requirements]
+        self._action = [Number(low, high) if n is None else Choice(n) for n, low, high in file.action_space]
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], seed: int = 0) -> Policy:
@@ -74,36 +78,18 @@ class Policy:
         Returns:
             The parts of the action, in the order of `action_space`; integers if all of them are choices.
         """
-        if isinstance(multipliers, Mapping):
-            multipliers = ordered("multipliers", multipliers, self._names)
-        prices = _numbers("the multipliers", multipliers)
-        if prices.ndim not in (1, 2) or prices.shape[-1] != len(self._names):
-            raise InputError(f"the multipliers have shape {prices.shape}, expected {len(self._names)} numbers")
-        if (prices < 0).any():
-            raise InputError(f"multipliers are nonnegative, but one is {prices.min()}")
-        first = np.full((*prices.shape[:-1], 1), 0.0 if self.objective is None else 1.0)
-        return self._act(obs, np.concatenate([first, prices], axis=-1), deterministic)
+        found = self._file.predict(obs, multipliers, deterministic)
+        if found is None:  # no arrays of floats yet
+            if isinstance(multipliers, Mapping):
+                multipliers = ordered("multipliers", multipliers, self._names)
+            prices = _numbers("the multipliers", multipliers)
+            found = self._file.predict(self._observation(obs), prices, deterministic)
+            assert found is not None
+        return found
 
-    def _act(self, obs: ArrayLike, weights: FloatArray, deterministic: bool) -> NDArray[Any]:
-        """The same for weights w0 … wm."""
-        seen = _numbers("the observation", obs)
-        if seen.ndim not in (1, 2):
-            raise InputError(f"the observation has shape {seen.shape}, expected one or two dimensions")
-        if weights.ndim > seen.ndim:
-            raise InputError(f"there are {weights.shape[0]} rows of multipliers for one observation")
-        rows = np.atleast_2d(seen)
-        if weights.ndim == 1:
-            weights = np.broadcast_to(weights, (rows.shape[0], weights.shape[0]))
-        actions: NDArray[Any] = self._file.predict(rows, weights, deterministic)
-        if self._choices:
-            actions = actions.astype(np.int64)
-        return actions[0] if seen.ndim == 1 else actions
-
-    def _steer(self, multipliers: FloatArray, entry: int | None, steps: int) -> tuple[int, FloatArray] | None:
-        """The behaviour of the library that is best at λ, if there is one: its number, and the weights to hold."""
-        first = 0.0 if self.objective is None else 1.0
-        found = self._file.steer([first, *multipliers.tolist()], entry, steps)
-        return None if found is None else (found[0], np.array(found[1]))
+    def _observation(self, obs: Any) -> FloatArray:
+        """What the native half takes, of anything that is an observation."""
+        return _numbers("the observation", obs)
 
     @property
     def requirements(self) -> list[Requirement]:
@@ -154,16 +140,31 @@ class Policy:
         found = self._file.start(self.requirements if requirements is None else list(requirements))
         return Named(zip(self._names, found, strict=True))
 
+    @property
+    def draws(self) -> bool:
+        """Whether it is meant to draw its actions instead of taking the likeliest one; `acrl.Agent` does as it is meant."""
+        return self._file.draws
+
     def __reduce__(self) -> tuple[Any, ...]:
-        return Policy, (self._path, self._seed)
+        return _restored, (self._path, self._file.to_bytes(), self._file.rng)
 
     def __repr__(self) -> str:
         learner, method, steps, seed = self._file.training
         return f"<acrl.Policy {self._path!r}, {self.requirements!r}, {method} by {learner}, {steps} steps, seed {seed}>"
 
 
+def _restored(path: str, content: bytes, rng: str) -> Policy:
+    """What a pickle is made of again."""
+    policy = Policy.__new__(Policy)
+    policy._set(path, _acrl.PolicyFile.from_bytes(content, path, rng))
+    return policy
+
+
 def _numbers(what: str, values: Any) -> FloatArray:
-    found = np.asarray(values)
+    try:
+        found = np.asarray(values)
+    except ValueError as error:  # rows of different lengths
+        raise InputError(f"{what} is no array of numbers: {error}") from error
     if found.dtype.kind not in "fiub":
         raise InputError(f"{what} has numbers of type {found.dtype}, expected floats or integers")
-    return found.astype(np.float64, copy=False)
+    return np.require(found, np.float64, ["C", "A"])

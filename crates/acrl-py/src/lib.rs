@@ -6,10 +6,13 @@
 //! | class or function | is |
 //! |---|---|
 //! | `Requirement`, `Objective` | [`acrl::Requirement`], [`acrl::Objective`], frozen |
-//! | `Dynamics` | [`acrl::DualDynamics`] behind a lock |
-//! | `PolicyFile` | [`acrl_learn::PolicyFile`] behind a lock, without the interpreter's lock while it acts |
+//! | `Dynamics` | [`acrl::DualDynamics`] before the first step |
+//! | `Agent` | [`acrl::DualDynamics`] and [`acrl::Steerer`] with a policy, behind a lock |
+//! | `PolicyFile` | [`acrl_learn::PolicyFile`] with a pool of actors, without the interpreter's lock while they act |
 //! | `Model`, `solve` | [`acrl::FiniteCmdp`], [`acrl_exact::solve`] |
 
+mod agent;
+mod arrays;
 mod dynamics;
 mod errors;
 mod model;
@@ -30,6 +33,8 @@ mod _acrl {
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 
+    #[pymodule_export]
+    use super::agent::Agent;
     #[pymodule_export]
     use super::dynamics::Dynamics;
     #[pymodule_export]

@@ -1,19 +1,31 @@
 //! Trained policies from files.
 
-use std::path::PathBuf;
+use std::hint::black_box;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+use std::time::Instant;
 
-use acrl::{ActionPart, BatchPolicy as _, BatchTask, Rng, Rows, Steering};
+use acrl::{
+    ActionPart, BatchExecution, BatchPolicy as _, BatchTask, Library, Rng, Rows, Silent, Specification,
+    Steering,
+};
 use acrl_envs::{Problem, Source};
 use acrl_files::Container;
 use acrl_learn::TrainedPolicy;
-use numpy::{PyArray2, PyArrayMethods as _, PyReadonlyArray2, ToPyArray as _};
+use numpy::{PyArray1, PyArray2, PyArrayMethods as _, ToPyArray as _};
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 
+use crate::arrays::Floats;
+use crate::dynamics::Dynamics;
 use crate::errors::{FileError, InputError, file, input, lock};
 use crate::vocabulary::{Objective, Requirement};
 
-/// A trained policy with everything that is needed to run it. Any thread may use it; calls wait for each other.
+/// A trained policy with everything that is needed to run it.
+///
+/// Any thread may use it: each takes an actor out of the pool for as long as it computes. The lock of the pool is taken
+/// only by a thread that holds the interpreter's, so that a process that forks leaves it open.
 #[pyclass(frozen, module = "acrl._acrl")]
 pub(crate) struct PolicyFile {
     file: acrl_learn::PolicyFile,
@@ -25,12 +37,13 @@ pub(crate) struct PolicyFile {
 }
 
 struct Acting {
-    /// Takes the likeliest action.
-    mode: TrainedPolicy,
-    /// Draws its actions as in training.
-    drawing: TrainedPolicy,
+    /// Those that nobody uses at the moment: of those that take the likeliest action, and of those that draw.
+    idle: [Vec<TrainedPolicy>; 2],
     rng: Rng,
 }
+
+/// Observations [steps, n], weights w0 ... wm [steps, m + 1] and rewards r0 ... rm [steps, m + 1].
+type Trace<'py> = (Bound<'py, PyArray2<f64>>, Bound<'py, PyArray2<f64>>, Bound<'py, PyArray2<f64>>);
 
 #[pymethods]
 impl PolicyFile {
@@ -40,40 +53,140 @@ impl PolicyFile {
         py.detach(|| Self::open(&path, seed))
     }
 
-    /// Actions for a batch: a row of observations and a row of weights w0 ... wm each, which need not add up to 1.
+    /// The same from the content of a file, which `path` names in messages. `rng` is where its generator stood.
+    #[staticmethod]
+    fn from_bytes(py: Python<'_>, content: &[u8], path: PathBuf, rng: &str) -> PyResult<Self> {
+        let wrong = |error| InputError::new_err(format!("the generator's state cannot be read: {error}"));
+        let rng = serde_json::from_str(rng).map_err(wrong)?;
+        py.detach(|| {
+            let container = Container::from_bytes(content).map_err(|error| file(&path, error))?;
+            Self::from_container(container, &path, rng)
+        })
+    }
+
+    /// The content of a file with this policy.
+    fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let container = self.file.to_container().map_err(input)?;
+        Ok(PyBytes::new(py, &container.to_bytes().map_err(input)?))
+    }
+
+    /// Where the generator for actions that are drawn stands.
+    #[getter]
+    fn rng(&self) -> PyResult<String> {
+        let wrong = |error| InputError::new_err(format!("the generator's state cannot be written: {error}"));
+        serde_json::to_string(&lock(&self.acting).rng).map_err(wrong)
+    }
+
+    /// The action for an observation, or those for rows of them, with multipliers for all or a row for each; `None` if
+    /// one of the two is no array of floats, and has to be made one first.
     fn predict<'py>(
         &self,
         py: Python<'py>,
-        observations: PyReadonlyArray2<'py, f64>,
-        weights: PyReadonlyArray2<'py, f64>,
+        observations: &Bound<'py, PyAny>,
+        multipliers: &Bound<'py, PyAny>,
         deterministic: bool,
-    ) -> PyResult<Bound<'py, PyArray2<f64>>> {
-        let seen = rows(&observations, self.observation.len(), "observations")?;
-        let weights = rows(&weights, self.scales.len(), "weights")?;
-        let lanes = seen.lanes();
-        if weights.lanes() != lanes {
-            let text = format!("there are {lanes} observations, but weights for {}", weights.lanes());
-            return Err(InputError::new_err(text));
-        }
-        let actions = py.detach(|| {
-            let mut actions = Rows::zeros(self.action.len(), lanes);
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let (Some(seen), Some(prices)) = (Floats::new(observations), Floats::new(multipliers)) else {
+            return Ok(None);
+        };
+        let (observation, weights) = self.batch(&seen, &prices)?;
+        let lanes = observation.lanes();
+        let mut actions = Rows::zeros(self.action.len(), lanes);
+        let (mut policy, mut rngs) = {
             let mut acting = lock(&self.acting);
             let draw = if deterministic { 0 } else { acting.rng.bits() };
-            let mut rngs: Vec<Rng> = (0..lanes as u64).map(|lane| Rng::stream(draw, lane)).collect();
-            let policy = if deterministic { &mut acting.mode } else { &mut acting.drawing };
-            policy.act(&seen, &weights, &mut actions, &mut rngs).map(|()| actions)
-        });
-        let actions = actions.map_err(input)?;
-        let flat: Vec<f64> = (0..lanes).flat_map(|lane| actions.lane(lane).collect::<Vec<_>>()).collect();
-        flat.to_pyarray(py).reshape([lanes, self.action.len()])
+            let idle = acting.idle[usize::from(deterministic)].pop();
+            drop(acting);
+            let policy = idle.unwrap_or_else(|| self.actor(deterministic));
+            // A network that does not draw has no use for generators, which take their time to make.
+            let needed = if deterministic && matches!(policy, TrainedPolicy::Mlp(_)) { 0 } else { lanes };
+            (policy, (0..needed as u64).map(|lane| Rng::stream(draw, lane)).collect::<Vec<_>>())
+        };
+        if lanes == 1 {
+            policy.act(&observation, &weights, &mut actions, &mut rngs).map_err(input)?;
+        } else {
+            py.detach(|| policy.act(&observation, &weights, &mut actions, &mut rngs)).map_err(input)?;
+        }
+        lock(&self.acting).idle[usize::from(deterministic)].push(policy);
+        if seen.shape().len() == 1 {
+            return Ok(Some(self.action(py, actions.as_slice())));
+        }
+        Ok(Some(if self.choices() {
+            self.turned(py, &actions, |x| x as i64)?.into_any()
+        } else {
+            self.turned(py, &actions, |x| x)?.into_any()
+        }))
     }
 
-    /// The entry of the library that is best at the weights w0 ... wm, held for so many steps, and its weights.
-    fn steer(&self, weights: Vec<f64>, entry: Option<usize>, steps: u64) -> Option<(usize, Vec<f64>)> {
-        let library = &self.file.library;
-        let entry = entry.filter(|j| *j < library.entries.len());
-        let best = library.best(&weights, entry, steps)?;
-        Some((best, library.entries.get(best)?.weights.clone()))
+    /// The seconds that each of so many repetitions of acting on a batch takes by itself, for a benchmark.
+    fn seconds_to_act(
+        &self,
+        py: Python<'_>,
+        observations: &Bound<'_, PyAny>,
+        multipliers: &Bound<'_, PyAny>,
+        repeats: usize,
+    ) -> PyResult<Vec<f64>> {
+        let (Some(seen), Some(prices)) = (Floats::new(observations), Floats::new(multipliers)) else {
+            return Err(InputError::new_err("expected arrays of floats"));
+        };
+        let (observation, weights) = self.batch(&seen, &prices)?;
+        let mut actions = Rows::zeros(self.action.len(), observation.lanes());
+        let mut rngs: Vec<Rng> = (0..observation.lanes() as u64).map(|lane| Rng::stream(0, lane)).collect();
+        let mut policy = self.actor(true);
+        py.detach(|| {
+            (0..repeats)
+                .map(|_| {
+                    let start = Instant::now();
+                    policy.act(black_box(&observation), black_box(&weights), &mut actions, &mut rngs)?;
+                    black_box(&actions);
+                    Ok(start.elapsed().as_secs_f64())
+                })
+                .collect::<Result<_, acrl::Error>>()
+        })
+        .map_err(input)
+    }
+
+    /// One run in the problem that the file embeds, as `acrl run` does it, for a test of agents: what was seen before
+    /// each step, the weights that were acted on, and the rewards that came of it, in the user's signs.
+    fn trace<'py>(
+        &self,
+        py: Python<'py>,
+        dynamics: &Bound<'py, Dynamics>,
+        steering: &str,
+        steps: usize,
+        seed: u64,
+    ) -> PyResult<Trace<'py>> {
+        let dynamics = dynamics.get().0.clone();
+        let requirements = dynamics.requirements().to_vec();
+        let objective = self.file.specification.objective().cloned();
+        let specification = Specification::new(objective, requirements).map_err(input)?;
+        let problem = Problem::parse(&self.file.problem).map_err(input)?;
+        let Source::Continuous(environment) = problem.source else {
+            return Err(InputError::new_err("the problem that the policy embeds is finite"));
+        };
+        let task = BatchTask::new(environment.batch(), specification).map_err(input)?;
+        let mut policy = self.file.policy.clone();
+        let (library, rngs) = (Some(&self.file.library), vec![Rng::new(seed)]);
+        let mut execution =
+            BatchExecution::new(&task, &mut policy, library, vec![dynamics], rngs, steps as u64)
+                .map_err(input)?
+                .steered_by(steering_named(steering)?);
+        let mut signs = vec![task.specification().objective().map_or(1.0, acrl::Objective::sign)];
+        signs.extend(task.specification().requirements().iter().map(acrl::Requirement::sign));
+        let (n, m) = (task.environment().observation_space().len(), signs.len());
+        let mut seen = Rows::zeros(n, 1);
+        let (mut observations, mut weights, mut rewards) = (Vec::new(), Vec::new(), Vec::new());
+        for _ in 0..steps {
+            task.environment().observe(execution.state(), &mut seen);
+            observations.extend_from_slice(seen.as_slice());
+            weights.extend_from_slice(execution.weights().as_slice());
+            if let ControlFlow::Break(()) = execution.step(&mut Silent).map_err(input)? {
+                break;
+            }
+            rewards.extend(execution.rewards().as_slice().iter().zip(&signs).map(|(r, sign)| r * sign));
+        }
+        let array = |values: Vec<f64>, width: usize| PyArray1::from_vec(py, values).reshape([steps, width]);
+        Ok((array(observations, n)?, array(weights, m)?, array(rewards, m)?))
     }
 
     /// What it was trained for.
@@ -115,6 +228,12 @@ impl PolicyFile {
         (advice.step_size, advice.epoch, steering)
     }
 
+    /// Whether it is meant to draw its actions.
+    #[getter]
+    fn draws(&self) -> bool {
+        self.file.policy.is_sampling()
+    }
+
     /// The range of the objective and those of the requirements' rewards.
     #[getter]
     fn scales(&self) -> Vec<f64> {
@@ -148,8 +267,12 @@ impl PolicyFile {
 }
 
 impl PolicyFile {
-    fn open(path: &std::path::Path, seed: u64) -> PyResult<Self> {
+    fn open(path: &Path, seed: u64) -> PyResult<Self> {
         let container = Container::load(path).map_err(|error| file(path, error))?;
+        Self::from_container(container, path, Rng::new(seed))
+    }
+
+    fn from_container(container: Container, path: &Path, rng: Rng) -> PyResult<Self> {
         let trained = acrl_learn::PolicyFile::from_container(container).map_err(|error| file(path, error))?;
         let problem = Problem::parse(&trained.problem).map_err(|error| file(path, error))?;
         let Source::Continuous(environment) = problem.source else {
@@ -160,11 +283,7 @@ impl PolicyFile {
         let task =
             BatchTask::new(environment, trained.specification.clone()).map_err(|error| file(path, error))?;
         trained.check(&task).map_err(|error| file(path, error))?;
-        let acting = Acting {
-            mode: drawing(&trained.policy, false),
-            drawing: drawing(&trained.policy, true),
-            rng: Rng::new(seed),
-        };
+        let acting = Acting { idle: [Vec::new(), Vec::new()], rng };
         Ok(Self {
             scales: task.scales().to_vec(),
             observation: environment.observation_space().iter().map(|r| (r.low, r.high)).collect(),
@@ -172,6 +291,128 @@ impl PolicyFile {
             acting: Mutex::new(acting),
             file: trained,
         })
+    }
+
+    /// What it settles at when its weights are held.
+    pub(crate) fn library(&self) -> &Library {
+        &self.file.library
+    }
+
+    /// The rewards (r1 ... rm) that occurred in training.
+    pub(crate) fn seen(&self) -> &[Vec<f64>] {
+        self.file.seen.vectors()
+    }
+
+    /// The number of requirements.
+    pub(crate) fn requirement_count(&self) -> usize {
+        self.scales.len() - 1
+    }
+
+    /// The numbers of an observation.
+    pub(crate) fn observation_len(&self) -> usize {
+        self.observation.len()
+    }
+
+    /// The parts of an action.
+    pub(crate) fn action_len(&self) -> usize {
+        self.action.len()
+    }
+
+    /// An observation of the wrong width.
+    pub(crate) fn wrong_width(&self, found: usize) -> PyErr {
+        let expected = self.observation.len();
+        InputError::new_err(format!("the observations have {found} numbers each, expected {expected}"))
+    }
+
+    /// A policy to act with.
+    pub(crate) fn actor(&self, deterministic: bool) -> TrainedPolicy {
+        drawing(&self.file.policy, !deterministic)
+    }
+
+    /// A generator of its own for who draws many actions.
+    pub(crate) fn split_rng(&self) -> Rng {
+        Rng::new(lock(&self.acting).rng.bits())
+    }
+
+    /// Whether every part of an action is a choice, so that actions are whole numbers.
+    fn choices(&self) -> bool {
+        self.action.iter().all(|part| matches!(part, ActionPart::Choice(_)))
+    }
+
+    /// One action as an array.
+    pub(crate) fn action<'py>(&self, py: Python<'py>, action: &[f64]) -> Bound<'py, PyAny> {
+        if self.choices() {
+            return PyArray1::from_iter(py, action.iter().map(|x| *x as i64)).into_any();
+        }
+        action.to_pyarray(py).into_any()
+    }
+
+    /// Actions as an array with a row for each lane.
+    fn turned<'py, T: numpy::Element>(
+        &self,
+        py: Python<'py>,
+        actions: &Rows,
+        convert: impl Fn(f64) -> T,
+    ) -> PyResult<Bound<'py, PyArray2<T>>> {
+        // Rows without lanes do not know how many they are.
+        let (lanes, parts) = (actions.lanes(), self.action.len());
+        let mut values = Vec::with_capacity(lanes * parts);
+        for lane in 0..lanes {
+            values.extend((0..parts).map(|row| convert(actions.at(row, lane))));
+        }
+        PyArray1::from_vec(py, values).reshape([lanes, parts])
+    }
+
+    /// Observations and weights w0 ... wm, a lane for each observation.
+    fn batch(&self, seen: &Floats<'_>, prices: &Floats<'_>) -> PyResult<(Rows, Rows)> {
+        let m = self.requirement_count();
+        if !matches!(prices.shape(), [n] | [_, n] if *n == m) {
+            let text = format!("the multipliers have shape {}, expected {m} numbers", prices.shape_text());
+            return Err(InputError::new_err(text));
+        }
+        let (lanes, width) = match *seen.shape() {
+            [width] => (1, width),
+            [lanes, width] => (lanes, width),
+            _ => {
+                let shape = seen.shape_text();
+                let text = format!("the observation has shape {shape}, expected one or two dimensions");
+                return Err(InputError::new_err(text));
+            }
+        };
+        match *prices.shape() {
+            [rows, _] if seen.shape().len() == 1 => {
+                let text = format!("there are {rows} rows of multipliers for one observation");
+                return Err(InputError::new_err(text));
+            }
+            [rows, _] if rows != lanes => {
+                let text = format!("there are {lanes} observations, but multipliers for {rows}");
+                return Err(InputError::new_err(text));
+            }
+            _ if width != self.observation.len() => return Err(self.wrong_width(width)),
+            _ => {}
+        }
+        let (mut observation, mut weights) = (Rows::zeros(width, lanes), Rows::zeros(m + 1, lanes));
+        seen.write(&mut observation, 0, "observations")?;
+        prices.write(&mut weights, 1, "multipliers")?;
+        let objective = self.file.specification.objective().is_some();
+        weights.row_mut(0).fill(f64::from(u8::from(objective)));
+        if let Some(least) = weights.as_slice().iter().copied().reduce(f64::min).filter(|w| *w < 0.0) {
+            let text = format!("multipliers are nonnegative, but one is {least}");
+            return Err(InputError::new_err(text));
+        }
+        Ok((observation, weights))
+    }
+}
+
+/// What steers an execution.
+pub(crate) fn steering_named(name: &str) -> PyResult<Steering> {
+    match name {
+        "policy" => Ok(Steering::Policy),
+        "library" => Ok(Steering::Library),
+        _ => {
+            let text = format!("the steering is '{name}', expected 'policy' or 'library'");
+            Err(InputError::new_err(text))
+        }
     }
 }
 
@@ -182,24 +423,4 @@ fn drawing(policy: &TrainedPolicy, drawing: bool) -> TrainedPolicy {
         TrainedPolicy::Rbf(policy) => TrainedPolicy::Rbf(Box::new(policy.sampling(drawing))),
         other => other,
     }
-}
-
-/// A row of an array becomes a lane.
-fn rows(array: &PyReadonlyArray2<'_, f64>, width: usize, what: &str) -> PyResult<Rows> {
-    let view = array.as_array();
-    let (lanes, found) = view.dim();
-    if found != width {
-        let text = format!("the {what} have {found} numbers each, expected {width}");
-        return Err(InputError::new_err(text));
-    }
-    let mut rows = Rows::zeros(width, lanes);
-    for ((lane, row), &value) in view.indexed_iter() {
-        if !value.is_finite() {
-            let text =
-                format!("the {what} must be finite numbers, but number {row} of row {lane} is {value}");
-            return Err(InputError::new_err(text));
-        }
-        rows.set(row, lane, value);
-    }
-    Ok(rows)
 }

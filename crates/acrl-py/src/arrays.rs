@@ -1,0 +1,108 @@
+//! Arrays of floats, read where they are.
+
+use acrl::Rows;
+use numpy::{
+    PyArrayDyn, PyArrayMethods as _, PyReadonlyArrayDyn, PyUntypedArrayMethods as _, ndarray::IxDyn,
+};
+use pyo3::prelude::*;
+
+use crate::errors::InputError;
+
+/// A C-contiguous array of doubles or singles. Nothing is copied, and no Python code runs.
+pub(crate) enum Floats<'py> {
+    Double(PyReadonlyArrayDyn<'py, f64>),
+    Single(PyReadonlyArrayDyn<'py, f32>),
+}
+
+impl<'py> Floats<'py> {
+    /// `None` for anything else, which is to be converted in Python.
+    pub(crate) fn new(object: &Bound<'py, PyAny>) -> Option<Self> {
+        if let Ok(array) = object.cast::<PyArrayDyn<f64>>() {
+            return readable(array).map(Self::Double);
+        }
+        readable(object.cast::<PyArrayDyn<f32>>().ok()?).map(Self::Single)
+    }
+
+    pub(crate) fn shape(&self) -> &[usize] {
+        match self {
+            Self::Double(array) => array.shape(),
+            Self::Single(array) => array.shape(),
+        }
+    }
+
+    /// The shape as NumPy writes it.
+    pub(crate) fn shape_text(&self) -> String {
+        match self.shape() {
+            [n] => format!("({n},)"),
+            shape => format!("({})", shape.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")),
+        }
+    }
+
+    /// Writes its rows, one to a lane, from row `first` on; a single one goes to all lanes. Refuses what is not finite.
+    pub(crate) fn write(&self, rows: &mut Rows, first: usize, what: &str) -> PyResult<()> {
+        let wrong = match self {
+            Self::Double(array) => write(array.as_slice().unwrap_or_default(), self.shape(), rows, first),
+            Self::Single(array) => write(array.as_slice().unwrap_or_default(), self.shape(), rows, first),
+        };
+        match wrong {
+            None => Ok(()),
+            Some((row, number, value)) => Err(InputError::new_err(format!(
+                "the {what} must be finite numbers, but number {number} of row {row} is {value}"
+            ))),
+        }
+    }
+
+    /// All numbers.
+    pub(crate) fn extend(&self, to: &mut Vec<f64>) {
+        match self {
+            Self::Double(array) => to.extend_from_slice(array.as_slice().unwrap_or_default()),
+            Self::Single(array) => {
+                to.extend(array.as_slice().unwrap_or_default().iter().map(|x| f64::from(*x)))
+            }
+        }
+    }
+}
+
+fn readable<'py, T: numpy::Element>(
+    array: &Bound<'py, PyArrayDyn<T>>,
+) -> Option<numpy::PyReadonlyArray<'py, T, IxDyn>> {
+    let array = array.is_c_contiguous().then(|| array.try_readonly().ok())??;
+    // Misaligned arrays are none of ours either.
+    array.as_slice().is_ok().then_some(array)
+}
+
+/// The place and value of the first number that is not finite, if there is one.
+fn write<T: Copy + Into<f64>>(
+    from: &[T],
+    shape: &[usize],
+    rows: &mut Rows,
+    first: usize,
+) -> Option<(usize, usize, f64)> {
+    /// So many lanes at a time, which keeps both sides in the cache.
+    const TILE: usize = 16;
+    let (lanes, width) = (rows.lanes(), shape.last().copied().unwrap_or(0));
+    let mut finite = true;
+    if shape.len() == 1 {
+        for (k, &x) in from.iter().enumerate() {
+            let x = x.into();
+            finite &= x.is_finite();
+            rows.row_mut(first + k).fill(x);
+        }
+    } else {
+        for begin in (0..lanes).step_by(TILE) {
+            let end = (begin + TILE).min(lanes);
+            for k in 0..width {
+                let to = &mut rows.row_mut(first + k)[begin..end];
+                for (to, from) in to.iter_mut().zip(from[begin * width + k..].iter().step_by(width)) {
+                    *to = (*from).into();
+                    finite &= to.is_finite();
+                }
+            }
+        }
+    }
+    if finite {
+        return None;
+    }
+    let place = from.iter().position(|&x| !x.into().is_finite())?;
+    Some((place / width.max(1), place % width.max(1), from[place].into()))
+}
