@@ -276,8 +276,8 @@ class Agent:
     def diagnosis(self) -> Diagnosis:
         """Why a requirement is behind, if one is, by the steps since the ledger was opened.
 
-        Of an `acrl.Policy` it is known what it settles at and which rewards occurred in its training. Of any other policy
-        only what it was seen to do is known, so that "infeasible" is never said of it.
+        Of an `acrl.Policy` it is known what it settles at and which rewards occurred in its training. Of any other
+        policy only what it was seen to do is known, so that "infeasible" is never said of it.
 
         >>> import acrl
         >>> idle = acrl.Agent(lambda obs, multipliers: 0, acrl.at_least("red", 0.5), epoch=10)
@@ -374,11 +374,12 @@ def _sentence(verdict: str, names: str, steps: int, trained: bool) -> str:
     return {
         "met": f"Met: {names}.",
         "converging": f"Converging: {names} will be met; more steps will do.",
-        "epoch_too_short": f"The multipliers of {names} keep growing: a change of behaviour takes longer than an epoch, "
-        'or the policy does not do. Use epoch="auto" and more steps, or a longer epoch.',
+        "epoch_too_short": f"The multipliers of {names} keep growing: a change of behaviour takes longer than an "
+        'epoch, or the policy does not do. Use epoch="auto" and more steps, or a longer epoch.',
         "policy_insufficient": f"Policy insufficient: no mixture of what the policy {seen} meets {names}; train it "
         "longer, or lower a bound.",
-        "infeasible": f"Infeasible: among all rewards seen in training, no mixture meets {names} together; lower a bound.",
+        "infeasible": f"Infeasible: among all rewards seen in training, no mixture meets {names} together; lower a "
+        "bound.",
     }[verdict]
 
 

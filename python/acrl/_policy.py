@@ -142,7 +142,7 @@ class Policy:
 
     @property
     def draws(self) -> bool:
-        """Whether it is meant to draw its actions instead of taking the likeliest one; `acrl.Agent` does as it is meant."""
+        """Whether it is meant to draw its actions instead of taking the likeliest. `acrl.Agent` does so."""
         return self._file.draws
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -331,7 +331,7 @@ def test_an_agent_acts_as_the_program_does(
 ) -> None:
     agent, policy, dynamics = trained(data, bounds, **options)
     steps = 30_000
-    seen, weights, rewards = policy._file.trace(dynamics, options.get("steering", "policy"), steps, 5)
+    _, weights, rewards, _ = acrl._acrl.trace(policy._file, dynamics, options.get("steering", "policy"), steps, 5)
     others: list[acrl.Agent] = []
     for t in range(steps):
         if t in (steps // 3, 2 * steps // 3):  # at any time, it can be saved, and goes on alike
@@ -354,7 +354,7 @@ def test_an_agent_acts_as_the_program_does(
 
 def test_actions_are_those_of_the_policy(data: Path) -> None:
     agent, policy, dynamics = trained(data, HARD, steering="policy", epoch_start=50)
-    seen, weights, rewards = policy._file.trace(dynamics, "policy", 20_000, 3)
+    seen, weights, rewards, _ = acrl._acrl.trace(policy._file, dynamics, "policy", 20_000, 3)
     changed = 0
     for t in range(20_000):
         action = agent.act(seen[t])
@@ -430,22 +430,25 @@ def test_the_diagnosis_of_a_trained_policy(data: Path) -> None:
         agent, policy, dynamics = trained(data, bounds, **options)
         assert agent.diagnosis.verdict == "converging"
         assert agent.diagnosis.sentence == "Nothing has been observed yet since the bounds were set."
-        for rewards in policy._file.trace(dynamics, agent.steering, steps, 1)[2]:
-            agent.observe(rewards)
-        assert agent.diagnosis.evidence["updates"] > 0  # type: ignore[operator]
-        return agent.diagnosis
+        _, _, rewards, told = acrl._acrl.trace(policy._file, dynamics, agent.steering, steps, 1)
+        for row in rewards:
+            agent.observe(row)
+        found = agent.diagnosis
+        # As the program says it; 2ⁿ steps have a middle that the agent remembers.
+        assert {"verdict": found.verdict, "names": list(found.names), "evidence": found.evidence} == json.loads(told)
+        return found
 
     easy = {"rate_near": 0.1, "rate_middle": 0.1, "rate_far": 0.05, "power": 2.0}
-    met = after(easy, 60_000)
+    met = after(easy, 65_536)
     assert (met.verdict, met.names) == ("met", tuple(easy))
     assert str(met) == "Met: rate_near, rate_middle, rate_far, power."
     # Nobody gets 9 bits in a slot.
-    impossible = after({"rate_near": 9.0}, 5_000)
+    impossible = after({"rate_near": 9.0}, 4_096)
     assert impossible.verdict == "infeasible"
     assert "rate_near" in impossible.names
     assert str(impossible).startswith("Infeasible: among all rewards seen in training, no mixture meets rate_near")
-    # Two users cannot both have what one of them can, on this power.
-    assert after(HARD, 20_000).verdict == "policy_insufficient"
+    # What it was trained for is possible, but it was not trained for long.
+    assert after({}, 16_384, epoch_start=20).verdict == "policy_insufficient"
 
 
 def test_the_diagnosis_of_any_policy() -> None:
@@ -461,12 +464,14 @@ def test_the_diagnosis_of_any_policy() -> None:
     assert "keep growing" in str(short.diagnosis)
     # Both at once are not among what was seen.
     greedy = acrl.Agent(monitoring, [acrl.at_least("r1", 0.6), acrl.at_least("r2", 0.6)], step_size=0.5, epoch=10)
-    run(greedy, 50)
-    assert greedy.diagnosis.verdict == "converging"  # too early to say
-    run(greedy, 50_000)
-    assert greedy.diagnosis.verdict == "policy_insufficient"
+    verdicts = []
+    for steps in [50, 50_000]:
+        run(greedy, steps)
+        verdicts.append(greedy.diagnosis.verdict)
+    assert verdicts == ["converging", "policy_insufficient"]  # at first it is too early to say
     assert greedy.diagnosis.names == ("r1", "r2")
     greedy.requirements["r1"] = greedy.requirements["r2"] = 0.2
-    assert greedy.diagnosis.verdict == "converging"
-    run(greedy, 50_000)
-    assert greedy.diagnosis.verdict == "met"
+    for steps in [0, 50_000]:
+        run(greedy, steps)
+        verdicts.append(greedy.diagnosis.verdict)
+    assert verdicts[2:] == ["converging", "met"]

@@ -174,7 +174,7 @@ def test_calls_from_within_calls() -> None:
     agent = acrl.Agent(policy, acrl.at_least("x", 0.5), epoch=2)
     assert agent.act(None) == 2
     agent.observe([Curious(agent)])  # type: ignore[list-item]
-    agent.observe({"x": Curious(agent)})  # type: ignore[dict-item]
+    agent.observe({"x": Curious(agent)})  # type: ignore[arg-type]
     assert agent.steps == 4
     assert agent.requirements["x"].bound == 0.75
 
@@ -251,7 +251,7 @@ def test_a_damaged_pickle_is_refused(policy: acrl.Policy) -> None:
 def test_a_model_is_pickled(again: Callable[[Any], Any]) -> None:
     # Not every state has every action, and the columns of those that it has count.
     transitions = np.array([[[0, 0], [0.5, 0.5], [0, 1]], [[0, 1], [0, 0], [1, 0]]], dtype=float)
-    rewards = {"a": np.array([[9, 1, 2], [3, 9, 4]]), "b": [0.5, 1.5]}
+    rewards: dict[str, Any] = {"a": np.array([[9, 1, 2], [3, 9, 4]]), "b": [0.5, 1.5]}
     for model in [MODEL, acrl.FiniteModel(transitions, rewards, initial=1)]:
         other = again(model)
         assert repr(other) == repr(model)

@@ -18,6 +18,7 @@ mod errors;
 mod model;
 mod policy;
 mod solve;
+mod trials;
 mod vocabulary;
 
 use pyo3::prelude::*;
@@ -45,6 +46,8 @@ mod _acrl {
     use super::policy::PolicyFile;
     #[pymodule_export]
     use super::solve::solve;
+    #[pymodule_export]
+    use super::trials::{seconds_to_act, trace, untrained};
     #[pymodule_export]
     use super::vocabulary::{Objective, Requirement, weights};
 }

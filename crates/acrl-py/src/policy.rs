@@ -1,15 +1,9 @@
 //! Trained policies from files.
 
-use std::hint::black_box;
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::time::Instant;
 
-use acrl::{
-    ActionPart, BatchExecution, BatchPolicy as _, BatchTask, Library, Rng, Rows, Silent, Specification,
-    Steering,
-};
+use acrl::{ActionPart, BatchPolicy as _, BatchTask, Library, Rng, Rows, Steering};
 use acrl_envs::{Problem, Source};
 use acrl_files::Container;
 use acrl_learn::TrainedPolicy;
@@ -18,7 +12,6 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::arrays::Floats;
-use crate::dynamics::Dynamics;
 use crate::errors::{FileError, InputError, file, input, lock};
 use crate::vocabulary::{Objective, Requirement};
 
@@ -28,7 +21,7 @@ use crate::vocabulary::{Objective, Requirement};
 /// only by a thread that holds the interpreter's, so that a process that forks leaves it open.
 #[pyclass(frozen, module = "acrl._acrl")]
 pub(crate) struct PolicyFile {
-    file: acrl_learn::PolicyFile,
+    pub(crate) file: acrl_learn::PolicyFile,
     /// R0 ... Rm.
     scales: Vec<f64>,
     observation: Vec<(f64, f64)>,
@@ -41,9 +34,6 @@ struct Acting {
     idle: [Vec<TrainedPolicy>; 2],
     rng: Rng,
 }
-
-/// Observations [steps, n], weights w0 ... wm [steps, m + 1] and rewards r0 ... rm [steps, m + 1].
-type Trace<'py> = (Bound<'py, PyArray2<f64>>, Bound<'py, PyArray2<f64>>, Bound<'py, PyArray2<f64>>);
 
 #[pymethods]
 impl PolicyFile {
@@ -116,77 +106,6 @@ impl PolicyFile {
         } else {
             self.turned(py, &actions, |x| x)?.into_any()
         }))
-    }
-
-    /// The seconds that each of so many repetitions of acting on a batch takes by itself, for a benchmark.
-    fn seconds_to_act(
-        &self,
-        py: Python<'_>,
-        observations: &Bound<'_, PyAny>,
-        multipliers: &Bound<'_, PyAny>,
-        repeats: usize,
-    ) -> PyResult<Vec<f64>> {
-        let (Some(seen), Some(prices)) = (Floats::new(observations), Floats::new(multipliers)) else {
-            return Err(InputError::new_err("expected arrays of floats"));
-        };
-        let (observation, weights) = self.batch(&seen, &prices)?;
-        let mut actions = Rows::zeros(self.action.len(), observation.lanes());
-        let mut rngs: Vec<Rng> = (0..observation.lanes() as u64).map(|lane| Rng::stream(0, lane)).collect();
-        let mut policy = self.actor(true);
-        py.detach(|| {
-            (0..repeats)
-                .map(|_| {
-                    let start = Instant::now();
-                    policy.act(black_box(&observation), black_box(&weights), &mut actions, &mut rngs)?;
-                    black_box(&actions);
-                    Ok(start.elapsed().as_secs_f64())
-                })
-                .collect::<Result<_, acrl::Error>>()
-        })
-        .map_err(input)
-    }
-
-    /// One run in the problem that the file embeds, as `acrl run` does it, for a test of agents: what was seen before
-    /// each step, the weights that were acted on, and the rewards that came of it, in the user's signs.
-    fn trace<'py>(
-        &self,
-        py: Python<'py>,
-        dynamics: &Bound<'py, Dynamics>,
-        steering: &str,
-        steps: usize,
-        seed: u64,
-    ) -> PyResult<Trace<'py>> {
-        let dynamics = dynamics.get().0.clone();
-        let requirements = dynamics.requirements().to_vec();
-        let objective = self.file.specification.objective().cloned();
-        let specification = Specification::new(objective, requirements).map_err(input)?;
-        let problem = Problem::parse(&self.file.problem).map_err(input)?;
-        let Source::Continuous(environment) = problem.source else {
-            return Err(InputError::new_err("the problem that the policy embeds is finite"));
-        };
-        let task = BatchTask::new(environment.batch(), specification).map_err(input)?;
-        let mut policy = self.file.policy.clone();
-        let (library, rngs) = (Some(&self.file.library), vec![Rng::new(seed)]);
-        let mut execution =
-            BatchExecution::new(&task, &mut policy, library, vec![dynamics], rngs, steps as u64)
-                .map_err(input)?
-                .steered_by(steering_named(steering)?);
-        let mut signs = vec![task.specification().objective().map_or(1.0, acrl::Objective::sign)];
-        signs.extend(task.specification().requirements().iter().map(acrl::Requirement::sign));
-        let (n, m) = (task.environment().observation_space().len(), signs.len());
-        let mut seen = Rows::zeros(n, 1);
-        let (mut observations, mut weights, mut rewards) = (Vec::new(), Vec::new(), Vec::new());
-        for _ in 0..steps {
-            task.environment().observe(execution.state(), &mut seen);
-            observations.extend_from_slice(seen.as_slice());
-            weights.extend_from_slice(execution.weights().as_slice());
-            if let ControlFlow::Break(()) = execution.step(&mut Silent).map_err(input)? {
-                break;
-            }
-            rewards.extend(execution.rewards().as_slice().iter().zip(&signs).map(|(r, sign)| r * sign));
-        }
-        let array = |values: Vec<f64>, width: usize| PyArray1::from_vec(py, values).reshape([steps, width]);
-        Ok((array(observations, n)?, array(weights, m)?, array(rewards, m)?))
     }
 
     /// What it was trained for.
@@ -272,7 +191,7 @@ impl PolicyFile {
         Self::from_container(container, path, Rng::new(seed))
     }
 
-    fn from_container(container: Container, path: &Path, rng: Rng) -> PyResult<Self> {
+    pub(crate) fn from_container(container: Container, path: &Path, rng: Rng) -> PyResult<Self> {
         let trained = acrl_learn::PolicyFile::from_container(container).map_err(|error| file(path, error))?;
         let problem = Problem::parse(&trained.problem).map_err(|error| file(path, error))?;
         let Source::Continuous(environment) = problem.source else {
@@ -364,7 +283,7 @@ impl PolicyFile {
     }
 
     /// Observations and weights w0 ... wm, a lane for each observation.
-    fn batch(&self, seen: &Floats<'_>, prices: &Floats<'_>) -> PyResult<(Rows, Rows)> {
+    pub(crate) fn batch(&self, seen: &Floats<'_>, prices: &Floats<'_>) -> PyResult<(Rows, Rows)> {
         let m = self.requirement_count();
         if !matches!(prices.shape(), [n] | [_, n] if *n == m) {
             let text = format!("the multipliers have shape {}, expected {m} numbers", prices.shape_text());
