@@ -31,12 +31,15 @@ def policy_of(hidden: list[int]) -> acrl.Policy:
     return trained
 
 
-def seconds(work: Callable[[], Any], count: int) -> float:
-    """Of one call, on average over so many."""
-    start = time.perf_counter()
-    for _ in range(count):
-        work()
-    return (time.perf_counter() - start) / count
+def seconds(work: Callable[[], Any], calls: int, repeats: int) -> list[float]:
+    """Of one call, by turns of so many: few enough that most turns are not interrupted by other processes."""
+    found = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        for _ in range(calls):
+            work()
+        found.append((time.perf_counter() - start) / calls)
+    return found
 
 
 def step(agent: acrl.Agent, obs: Any, rewards: Any) -> Callable[[], Any]:
@@ -53,15 +56,14 @@ def main() -> int:
     """Measures and prints; 1 if a target is missed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--core", type=int, default=None, help="the core to stay on; default the first that is allowed")
-    parser.add_argument("--repeats", type=int, default=15, help="how often each is measured; medians are printed")
-    parser.add_argument("--steps", type=int, default=20_000, help="steps of one measurement")
+    parser.add_argument("--repeats", type=int, default=2000, help="how often each is measured; medians are printed")
     parser.add_argument("--lanes", type=int, nargs="+", default=[32, 1024, 8192], help="observations in a batch")
     parser.add_argument("--hidden", type=int, nargs="+", default=[64, 64], help="widths of the hidden layers")
     args = parser.parse_args()
     if hasattr(os, "sched_setaffinity"):
         core = min(os.sched_getaffinity(0)) if args.core is None else args.core
         os.sched_setaffinity(0, {core})
-        print(f"on core {core}, medians of {args.repeats}")
+        print(f"on core {core}, medians")
     policy = policy_of(args.hidden)
     rng = np.random.default_rng(0)
     low, high = np.array(policy.observation_space).T
@@ -78,24 +80,22 @@ def main() -> int:
         ("observation of float32", obs.astype(np.float32), np.array(values)),
     ]:
         work = step(acrl.Agent(policy, epoch=100), seen, rewards)
-        seconds(work, args.steps // 10)
-        took = 1e6 * statistics.median(seconds(work, args.steps) for _ in range(args.repeats))
+        took = 1e6 * statistics.median(seconds(work, 20, args.repeats))
         good &= took <= MOST_PER_STEP
         print(f"{kind:28} {took:12.2f} {MOST_PER_STEP:8.0f}")
     prices = np.ones(len(names))
-    one = 1e6 * statistics.median(seconds(lambda: policy.predict(obs, prices), args.steps) for _ in range(args.repeats))
+    one = 1e6 * statistics.median(seconds(lambda: policy.predict(obs, prices), 20, args.repeats))
     print(f"{'Policy.predict of one':28} {one:12.2f}")
 
     print(f"\n{'Policy.predict of a batch':28} {'Python, µs':>12} {'Rust, µs':>12} {'share':>8} {'target':>8}")
     for lanes in args.lanes:
         batch = rng.uniform(low, high, size=(lanes, len(low)))
         prices = rng.uniform(0, 2, size=(lanes, len(names)))
-        count = max(20, 200_000 // lanes)
-        policy.predict(batch, prices)
-        python, rust = [], []
-        for _ in range(args.repeats):  # in turns, so that what the machine does meanwhile hits both
-            python.append(seconds(lambda b=batch, p=prices: policy.predict(b, p), count))  # type: ignore[misc]
-            rust.append(statistics.fmean(acrl._acrl.seconds_to_act(policy._file, batch, prices, count)))
+        python: list[float] = []
+        rust: list[float] = []
+        for _ in range(max(10, args.repeats // 10)):  # in turns, so that what the machine does meanwhile hits both
+            python += seconds(lambda b=batch, p=prices: policy.predict(b, p), 1, 10)  # type: ignore[misc]
+            rust += acrl._acrl.seconds_to_act(policy._file, batch, prices, 10)
         slow, fast = 1e6 * statistics.median(python), 1e6 * statistics.median(rust)
         share = fast / slow
         good &= share >= LEAST_SHARE or lanes != 1024

@@ -103,6 +103,17 @@ mod tests {
             seen.visit(&rewards);
         }
         assert!(seen.vectors().len() < 200);
+        let mut one_by_one = SeenRewards::default();
+        for r in [[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]] {
+            one_by_one.see(&r);
+        }
+        assert_eq!(one_by_one.vectors(), [[1.0, 0.0], [0.0, 1.0]]);
+        let mut rng = Rng::new(1);
+        for _ in 0..2_000 {
+            let angle = 1.57 * rng.uniform();
+            one_by_one.see(&[angle.cos(), angle.sin()]);
+        }
+        assert_eq!(one_by_one, seen);
         let game = game_value(seen.vectors(), &[0.0, 0.0], &[1.0, 1.0]).unwrap();
         assert!((game.value - 0.5f64.sqrt()).abs() < 1e-3, "{}", game.value);
     }

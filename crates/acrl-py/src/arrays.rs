@@ -78,31 +78,28 @@ fn write<T: Copy + Into<f64>>(
     rows: &mut Rows,
     first: usize,
 ) -> Option<(usize, usize, f64)> {
-    /// So many lanes at a time, which keeps both sides in the cache.
-    const TILE: usize = 16;
-    let (lanes, width) = (rows.lanes(), shape.last().copied().unwrap_or(0));
-    let mut finite = true;
+    let width = shape.last().copied().unwrap_or(0).max(1);
+    // Without a way out of the loop, which vectors do not have.
+    if !from.iter().fold(true, |finite, &x| finite & x.into().is_finite()) {
+        let place = from.iter().position(|&x| !x.into().is_finite())?;
+        return Some((place / width, place % width, from[place].into()));
+    }
     if shape.len() == 1 {
-        for (k, &x) in from.iter().enumerate() {
-            let x = x.into();
-            finite &= x.is_finite();
-            rows.row_mut(first + k).fill(x);
-        }
-    } else {
-        for begin in (0..lanes).step_by(TILE) {
-            let end = (begin + TILE).min(lanes);
-            for k in 0..width {
-                let to = &mut rows.row_mut(first + k)[begin..end];
-                for (to, from) in to.iter_mut().zip(from[begin * width + k..].iter().step_by(width)) {
-                    *to = (*from).into();
-                    finite &= to.is_finite();
-                }
+        from.iter().enumerate().for_each(|(k, &x)| rows.row_mut(first + k).fill(x.into()));
+        return None;
+    }
+    // So many lanes at a time, which keeps both sides in the cache.
+    let tiles = from.chunks(TILE * width).enumerate();
+    for (tile, from) in tiles {
+        for k in 0..width {
+            let to = &mut rows.row_mut(first + k)[tile * TILE..];
+            for (to, from) in to.iter_mut().zip(from.chunks_exact(width)) {
+                *to = from[k].into();
             }
         }
     }
-    if finite {
-        return None;
-    }
-    let place = from.iter().position(|&x| !x.into().is_finite())?;
-    Some((place / width.max(1), place % width.max(1), from[place].into()))
+    None
 }
+
+/// Lanes that are turned into columns together.
+const TILE: usize = 16;

@@ -267,7 +267,7 @@ impl PolicyFile {
     }
 
     /// Actions as an array with a row for each lane.
-    fn turned<'py, T: numpy::Element>(
+    fn turned<'py, T: numpy::Element + Clone>(
         &self,
         py: Python<'py>,
         actions: &Rows,
@@ -275,9 +275,11 @@ impl PolicyFile {
     ) -> PyResult<Bound<'py, PyArray2<T>>> {
         // Rows without lanes do not know how many they are.
         let (lanes, parts) = (actions.lanes(), self.action.len());
-        let mut values = Vec::with_capacity(lanes * parts);
-        for lane in 0..lanes {
-            values.extend((0..parts).map(|row| convert(actions.at(row, lane))));
+        let mut values = vec![convert(0.0); lanes * parts];
+        for row in 0..parts.min(actions.len()) {
+            for (to, from) in values.chunks_exact_mut(parts).zip(actions.row(row)) {
+                to[row] = convert(*from);
+            }
         }
         PyArray1::from_vec(py, values).reshape([lanes, parts])
     }
@@ -315,7 +317,8 @@ impl PolicyFile {
         prices.write(&mut weights, 1, "multipliers")?;
         let objective = self.file.specification.objective().is_some();
         weights.row_mut(0).fill(f64::from(u8::from(objective)));
-        if let Some(least) = weights.as_slice().iter().copied().reduce(f64::min).filter(|w| *w < 0.0) {
+        if weights.as_slice().iter().fold(false, |negative, w| negative | (*w < 0.0)) {
+            let least = weights.as_slice().iter().copied().fold(0.0, f64::min);
             let text = format!("multipliers are nonnegative, but one is {least}");
             return Err(InputError::new_err(text));
         }
