@@ -371,10 +371,10 @@ impl Agent {
         let py = rewards.py();
         let told = |name: &Bound<'py, PyString>| format!("the reward '{name}'");
         let mut values = vec![0.0];
-        if let Some(name) = self.objective.as_ref().map(|name| name.bind(py)) {
-            if let Some(value) = get(name)? {
-                values[0] = number(&value, &|| told(name))?;
-            }
+        if let Some(name) = self.objective.as_ref().map(|name| name.bind(py))
+            && let Some(value) = get(name)?
+        {
+            values[0] = number(&value, &|| told(name))?;
         }
         for name in self.rewards.iter().map(|name| name.bind(py)) {
             let Some(value) = get(name)? else {
