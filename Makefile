@@ -1,7 +1,7 @@
 # The menu. `make` alone lists it.
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-learners lint docs bench bench-train fuzz check-slow figures
+.PHONY: help run test test-learners lint docs bench bench-train bench-python fuzz check-slow figures
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
@@ -32,6 +32,9 @@ bench: ## speed of execution beside a bare loop
 bench-train: ## PPO beside its peers (installs them on first use); ARGS=--curves: do they learn alike?
 	cargo build --release -p acrl-learn --example bench-train
 	python3 benches/train/run.py --acrl "$${CARGO_TARGET_DIR:-target}/release/examples/bench-train" $(ARGS)
+
+bench-python: ## a step of an agent in Python, and batches beside Rust (status 1 if a target is missed)
+	tests/python/run.sh bench $(ARGS)
 
 figures: ## redraw the pictures of the README
 	cargo run --release -- demo --folder target/figures

@@ -14,7 +14,7 @@ Say what the agent must achieve, and let it meet its requirements while it runs.
 from typing import TYPE_CHECKING
 
 from ._acrl import Objective, Requirement, __version__
-from ._agent import Agent, Certified, Predictor, Requirements
+from ._agent import Agent, Certified, Diagnosis, Predictor, Requirements
 from ._errors import DivergedError, Error, FileError, InputError, SolveError, UnknownNameError
 from ._model import FiniteModel
 from ._policy import Advice, Choice, Number, Policy
@@ -61,6 +61,7 @@ __all__ = [
     "Certified",
     "Choice",
     "Component",
+    "Diagnosis",
     "DivergedError",
     "Error",
     "FileError",

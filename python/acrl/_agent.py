@@ -9,18 +9,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, SupportsIndex, runtime_checkable
 
-import numpy as np
-
 from . import _acrl
 from ._acrl import Objective, Requirement
 from ._errors import FileError, InputError, UnknownNameError
 from ._policy import Policy
 from ._vocabulary import FloatArray, Named, as_objective, as_requirements, ordered
 
-__all__ = ["Agent", "Certified", "Predictor", "Requirements"]
+__all__ = ["Agent", "Certified", "Diagnosis", "Predictor", "Requirements"]
 
 _FORMAT = "acrl-agent"
-_VERSION = 1
+_VERSION = 2
 
 
 @runtime_checkable
@@ -48,14 +46,33 @@ class Certified:
     steps: int
 
 
+@dataclass(frozen=True)
+class Diagnosis:
+    """Why a requirement is behind, if one is; as a text, the sentence.
+
+    The verdict is "met"; "converging": more steps will do; "epoch_too_short": a change of behaviour takes longer than
+    an epoch; "policy_insufficient": no mixture of what the policy does meets the requirements; or "infeasible": no
+    policy does. ``names`` are the requirements that it is about, and ``evidence`` the figures on which it rests, those
+    of ``acrl run --json``.
+    """
+
+    verdict: Literal["met", "converging", "epoch_too_short", "infeasible", "policy_insufficient"]
+    names: tuple[str, ...]
+    evidence: dict[str, float | None]
+    sentence: str
+
+    def __str__(self) -> str:
+        return self.sentence
+
+
 class Requirements(Mapping[str, Requirement]):
     """The requirements of an agent by name. Assign a number to change a bound from the next step on."""
 
-    def __init__(self, dynamics: _acrl.Dynamics) -> None:
-        self._dynamics = dynamics
+    def __init__(self, native: _acrl.Agent) -> None:
+        self._native = native
 
     def _all(self) -> dict[str, Requirement]:
-        return {requirement.name: requirement for requirement in self._dynamics.requirements()}
+        return {requirement.name: requirement for requirement in self._native.requirements()}
 
     def __getitem__(self, name: str) -> Requirement:
         found = self._all()
@@ -65,7 +82,7 @@ class Requirements(Mapping[str, Requirement]):
 
     def __setitem__(self, name: str, bound: float) -> None:
         self[name]  # an unknown name is better told here
-        self._dynamics.set_bound(name, bound)
+        self._native.set_bound(name, bound)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._all())
@@ -105,8 +122,10 @@ class Agent:
         objective_scale: The range of the objective. Default 1.
         multipliers: Where λ starts, by name or in order. Default 0 each.
         tolerance: The certified shortfall that counts as met, as a share of the reward's range.
-        deterministic: What ``predict`` is told.
-        steering: For an `acrl.Policy`: see `Advice`. Default what it advises.
+        deterministic: What ``predict`` is told. Default as an `acrl.Policy` is meant to act, and True for others.
+        steering: For an `acrl.Policy`: see `Advice`. Default what it advises, and "policy" with an epoch that is
+            fixed. An agent that is steered by its policy goes over to the policy's library when "auto" has made
+            the epoch four times as long, which says that the policy by itself is not enough.
     """
 
     def __init__(
@@ -122,10 +141,9 @@ class Agent:
         objective_scale: float | None = None,
         multipliers: Mapping[str, float] | Iterable[float] | None = None,
         tolerance: float = 0.005,
-        deterministic: bool = True,
+        deterministic: bool | None = None,
         steering: Literal["policy", "library"] | None = None,
     ) -> None:
-        self._set_policy(policy, deterministic, steering)
         if isinstance(policy, Policy):
             given = None if requirements is None else as_requirements(requirements)
             required = policy.requirements if given is None else _rebound(policy.requirements, given)
@@ -149,7 +167,7 @@ class Agent:
         length, auto = _epoch(epoch, 10 if epoch_start is None else epoch_start)
         # Once without what is given by name, to learn the names.
         names = [r.name for r in _acrl.Dynamics(required, step_size, length, auto).requirements()]
-        self._dynamics = _acrl.Dynamics(
+        dynamics = _acrl.Dynamics(
             required,
             step_size,
             length,
@@ -158,53 +176,51 @@ class Agent:
             None if scales is None else ordered("scales", scales, names),
             None if multipliers is None else ordered("multipliers", multipliers, names),
         )
-        self._begin()
-
-    def _set_policy(self, policy: Any, deterministic: bool, steering: str | None) -> None:
-        self._policy = policy
-        self._deterministic = deterministic
-        self._predicts = _predicts(policy)
-        self._hold = policy.hold if isinstance(policy, Policy) else 1
         if steering not in (None, "policy", "library"):
             raise InputError(f"the steering is {steering!r}, expected 'policy' or 'library'")
-        if steering == "library" and not isinstance(policy, Policy):
+        if isinstance(policy, Policy):
+            # Who fixes the epoch wants π(·, λ).
+            steering = steering or (policy.advice.steering if auto else "policy")
+        elif steering == "library":
             raise InputError("only an acrl.Policy can be steered by its library")
-        self._steering = steering or (policy.advice.steering if isinstance(policy, Policy) else "policy")
+        name, weigh, file, draw, hold = self._settings(policy, deterministic)
+        self._native = _acrl.Agent(dynamics, name, weigh, file, steering or "policy", draw, hold)
+        self._begin()
+
+    def _settings(
+        self, policy: Any, deterministic: bool | None
+    ) -> tuple[str | None, bool, _acrl.PolicyFile | None, bool, int]:
+        """What the native half has to know beside its state."""
+        self._policy = policy
+        self._predicts = _predicts(policy)
+        trained = isinstance(policy, Policy)
+        self._trained = trained
+        # Whether observations are numbers one after the other as they are.
+        self._plain = trained and (policy._seen is None or policy._seen.plain)
+        self._deterministic = not (trained and policy.draws) if deterministic is None else bool(deterministic)
+        name = None if self._objective_name is None else self._objective_name.reward
+        file, hold = (policy._file, policy.hold) if trained else (None, 1)
+        return name, self._has_objective, file, self._deterministic, hold
 
     def _begin(self) -> None:
-        self._held: tuple[int, Any] | None = None
-        self._entry: tuple[int, FloatArray] | None = None
-        self._steer()
         # Only the bounds ever change, so these can be kept.
-        self._required = self._dynamics.requirements()
+        self._required = self._native.requirements()
 
     def act(self, obs: Any) -> Any:
         """The action of π(obs, λ) with the multipliers of now.
 
         A policy whose actions are held for several steps is asked anew when that many have been observed.
         """
-        if self._hold > 1:
-            steps = self._dynamics.steps
-            if self._held is not None and 0 < steps - self._held[0] < self._hold:
-                return self._held[1]
-            action = self._ask(obs)
-            self._held = (steps, action)
-            return action
-        return self._ask(obs)
-
-    def _ask(self, obs: Any) -> Any:
-        if self._entry is not None:
-            return self._policy._act(obs, self._entry[1], self._deterministic)
-        multipliers = self._dynamics.multipliers()
+        if self._trained:
+            action = self._native.act(obs) if self._plain else None
+            if action is None:
+                # What is no array of floats has to become one first.
+                action = self._native.act(self._policy._observation(obs))
+            return action if self._policy._done is None else self._policy._done.decode(action)
+        multipliers = self._native.multipliers()
         if self._predicts:
             return self._policy.predict(obs, multipliers, deterministic=self._deterministic)
         return self._policy(obs, multipliers)
-
-    def _steer(self) -> None:
-        """Chooses from the library, at the beginning of each epoch."""
-        if self._steering == "library":
-            current = None if self._entry is None else self._entry[0]
-            self._entry = self._policy._steer(self._dynamics.multipliers(), current, self._dynamics.epoch)
 
     def observe(self, rewards: Mapping[str, float] | Iterable[float]) -> bool:
         """Takes note of the rewards of one step; whether the multipliers have moved.
@@ -213,55 +229,29 @@ class Agent:
             rewards: By reward (others may be among them), or in the order of the requirements, with the objective
                 before them or without it. An objective that is not given counts as 0.
         """
-        if isinstance(rewards, Mapping):
-            return self._take(self._in_order(rewards))
-        values = [float(value) for value in rewards]
-        if len(values) == len(self._required):
-            values.insert(0, 0.0)
-        elif len(values) != len(self._required) + 1:
-            m = len(self._required)
-            raise InputError(f"rewards: expected {m} numbers, or {m + 1} with the objective, found {len(values)}")
-        return self._take(values)
-
-    def _take(self, values: list[float]) -> bool:
-        moved = self._dynamics.observe(values)
-        if moved:
-            self._steer()
-        return moved
-
-    def _in_order(self, rewards: Mapping[str, float]) -> list[float]:
-        values = [0.0]
-        if self._objective_name is not None:
-            values[0] = float(rewards.get(self._objective_name.reward, 0.0))
-        for requirement in self._required:
-            if requirement.reward not in rewards:
-                raise UnknownNameError(
-                    f"the reward '{requirement.reward}' is missing: found {', '.join(map(str, rewards)) or 'none'}"
-                )
-            values.append(float(rewards[requirement.reward]))
-        return values
+        return self._native.observe(rewards)
 
     @property
     def requirements(self) -> Requirements:
         """The requirements by name; assign a number to change a bound."""
-        return Requirements(self._dynamics)
+        return Requirements(self._native)
 
     @property
     def multipliers(self) -> Named:
         """λ, by requirement."""
         names = (requirement.name for requirement in self._required)
-        return Named(zip(names, self._dynamics.multipliers().tolist(), strict=True))
+        return Named(zip(names, self._native.multipliers().tolist(), strict=True))
 
     @property
     def weights(self) -> FloatArray:
         """(1, λ)/(1 + Σλ), or λ/Σλ without an objective; see `acrl.weights`."""
-        found = self._dynamics.weights(self._has_objective)
+        found = self._native.weights()
         return found if self._has_objective else found[1:]
 
     @property
     def averages(self) -> Named:
         """The averages since the ledger was opened, by requirement; and that of the objective, if it has a name."""
-        first, *rest = self._dynamics.averages()
+        first, *rest = self._native.averages()
         found = Named() if self._objective_name is None else Named({self._objective_name.reward: first})
         found.update(zip((requirement.name for requirement in self._required), rest, strict=True))
         return found
@@ -269,8 +259,8 @@ class Agent:
     @property
     def certificate(self) -> dict[str, Certified]:
         """How far each requirement can be behind, by name."""
-        steps, entries = self._dynamics.certificate()
-        scales = self._dynamics.scales()
+        steps, entries = self._native.certificate()
+        scales = self._native.scales()
         return {
             name: Certified(
                 name=name,
@@ -287,14 +277,40 @@ class Agent:
         }
 
     @property
+    def diagnosis(self) -> Diagnosis:
+        """Why a requirement is behind, if one is, by the steps since the ledger was opened.
+
+        Of an `acrl.Policy` it is known what it settles at and which rewards occurred in its training. Of any other
+        policy only what it was seen to do is known, so that "infeasible" is never said of it.
+
+        >>> import acrl
+        >>> idle = acrl.Agent(lambda obs, multipliers: 0, acrl.at_least("red", 0.5), epoch=10)
+        >>> for _ in range(1000):
+        ...     moved = idle.observe([0.1])
+        >>> idle.diagnosis.verdict
+        'policy_insufficient'
+        >>> print(idle.diagnosis)
+        Policy insufficient: no mixture of what the policy was seen to do meets red; train it longer, or lower a bound.
+        """
+        found = json.loads(self._native.diagnosis(self._tolerance))
+        names = ", ".join(found["names"] or (requirement.name for requirement in self._required))
+        sentence = _sentence(found["verdict"], names, self._native.certificate()[0], self._trained)
+        return Diagnosis(found["verdict"], tuple(found["names"]), found["evidence"], sentence)
+
+    @property
+    def steering(self) -> Literal["policy", "library"]:
+        """What turns λ into behaviour now: "policy", or "library" if entries of the policy's library are held."""
+        return self._native.steering()[0]
+
+    @property
     def steps(self) -> int:
         """The steps observed in all."""
-        return self._dynamics.steps
+        return self._native.steps
 
     @property
     def epoch(self) -> int:
         """The length of the current epoch, in steps."""
-        return self._dynamics.epoch
+        return self._native.epoch
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes everything but the policy to a file, as a whole or not at all."""
@@ -305,9 +321,7 @@ class Agent:
             "objective": self._has_objective if objective is None else [objective.reward, objective.goal],
             "tolerance": self._tolerance,
             "deterministic": self._deterministic,
-            "steering": self._steering,
-            "entry": None if self._entry is None else [self._entry[0], self._entry[1].tolist()],
-            "dynamics": self._dynamics.to_json(),
+            "state": self._native.to_json(),
         }
         _acrl.write_atomically(path, json.dumps(state, indent=1).encode())
 
@@ -332,18 +346,45 @@ class Agent:
             agent._has_objective = objective is not False
             agent._objective_name = None if isinstance(objective, bool) else Objective(*objective)
             agent._tolerance = float(state["tolerance"])
-            agent._dynamics = _acrl.Dynamics.from_json(state["dynamics"])
-            agent._set_policy(policy, bool(state["deterministic"]), state["steering"])
-            agent._begin()
-            if state["entry"] is not None:
-                number, held = state["entry"]
-                agent._entry = (int(number), np.array(held, dtype=np.float64))
+            agent._restore(state["state"], policy, bool(state["deterministic"]))
         except (KeyError, TypeError, ValueError) as error:
             raise FileError(f"{os.fspath(path)}: the agent cannot be restored: {error}") from error
         return agent
 
+    def _restore(self, text: str, policy: Any, deterministic: bool) -> None:
+        self._native = _acrl.Agent.from_json(text, *self._settings(policy, deterministic))
+        self._begin()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {
+            **{name: value for name, value in self.__dict__.items() if name not in ("_native", "_required")},
+            "_state": self._native.to_json(),
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        text = state.pop("_state")
+        self.__dict__.update(state)
+        self._restore(text, state["_policy"], state["_deterministic"])
+
     def __repr__(self) -> str:
         return f"<acrl.Agent {self.requirements!r}, {self.steps} steps>"
+
+
+def _sentence(verdict: str, names: str, steps: int, trained: bool) -> str:
+    """What is the matter, and what to do about it."""
+    if steps == 0:
+        return "Nothing has been observed yet since the bounds were set."
+    seen = "settles at" if trained else "was seen to do"
+    return {
+        "met": f"Met: {names}.",
+        "converging": f"Converging: {names} will be met; more steps will do.",
+        "epoch_too_short": f"The multipliers of {names} keep growing: a change of behaviour takes longer than an "
+        'epoch, or the policy does not do. Use epoch="auto" and more steps, or a longer epoch.',
+        "policy_insufficient": f"Policy insufficient: no mixture of what the policy {seen} meets {names}; train it "
+        "longer, or lower a bound.",
+        "infeasible": f"Infeasible: among all rewards seen in training, no mixture meets {names} together; lower a "
+        "bound.",
+    }[verdict]
 
 
 def _predicts(policy: Any) -> bool:

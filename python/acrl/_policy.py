@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -44,92 +44,79 @@ class Advice(NamedTuple):
     steering: Literal["policy", "library"]
 
 
+@final
 class Policy:
     """A trained policy π(s, λ), as written by ``acrl train``.
 
-    Open one with `Policy.load`. Threads may share it. Pickling keeps the path and the seed, not the numbers.
+    Open one with `Policy.load`. Threads may share it. Pickles and copies hold the policy itself, whatever becomes of
+    the file.
     """
 
     def __init__(self, path: str | os.PathLike[str], seed: int = 0) -> None:
-        self._path: str | None = os.fspath(path)
-        self._take(_acrl.PolicyFile(self._path, seed), seed)
+        name = os.fspath(path)
+        self._set(name, _acrl.PolicyFile(name, seed))
 
-    def _take(self, file: _acrl.PolicyFile, seed: int) -> None:
-        self._seed = seed
+    def _set(self, path: str, file: _acrl.PolicyFile) -> None:
+        self._path = path  # empty if it was not opened from a file
         self._file = file
+        self._names = [requirement.name for requirement in file.requirements]
         spaces = None if file.spaces is None else json.loads(file.spaces)
+        # How an environment of Python writes what is seen and done.
         self._seen = None if spaces is None else from_description(spaces["observation"])
         self._done = None if spaces is None else from_description(spaces["action"])
-        self._names = [requirement.name for requirement in self._file.requirements]
-        self._action = [Number(low, high) if n is None else Choice(n) for n, low, high in self._file.action_space]
-        self._choices = all(isinstance(part, Choice) for part in self._action)
+        self._action = [Number(low, high) if n is None else Choice(n) for n, low, high in file.action_space]
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], seed: int = 0) -> Policy:
         """Opens a file and checks it; ``seed`` is for actions that are drawn."""
         return cls(path, seed)
 
-    @classmethod
-    def _from_bytes(cls, content: bytes, seed: int = 0) -> Policy:
-        policy = cls.__new__(cls)
-        policy._path = None
-        policy._take(_acrl.PolicyFile.from_bytes(content, seed), seed)
-        return policy
-
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the policy with all that goes with it to a file, as a whole or not at all."""
+        """Writes the policy, with all that goes with it, to a file: as a whole or not at all."""
         _acrl.write_atomically(path, self._file.to_bytes())
 
     def predict(
-        self, obs: ArrayLike, multipliers: Mapping[str, float] | ArrayLike, *, deterministic: bool = True
-    ) -> NDArray[Any]:
+        self, obs: Any, multipliers: Mapping[str, float] | ArrayLike, *, deterministic: bool | None = None
+    ) -> Any:
         """The action for an observation, or the actions for a batch of them.
 
         Args:
-            obs: Numbers in the order of `observation_space`, or rows of them.
+            obs: An observation of the environment that `acrl.train` was given, or a batch of them as vector
+                environments hold them. Of a policy from ``acrl train``: numbers in the order of `observation_space`,
+                or rows of them.
             multipliers: λ by requirement or in order; for a batch also a row for each observation.
-            deterministic: The likeliest action; else one is drawn as in training.
+            deterministic: The likeliest action; else one is drawn as in training. Default what the policy is
+                meant to do, see `draws`.
 
         Returns:
-            The parts of the action, in the order of `action_space`; integers if all of them are choices.
+            An action of that environment, or a batch of them; else the parts of the action, in the order of
+            `action_space`: integers if all of them are choices.
         """
-        if isinstance(multipliers, Mapping):
-            multipliers = ordered("multipliers", multipliers, self._names)
-        prices = _numbers("the multipliers", multipliers)
-        if prices.ndim not in (1, 2) or prices.shape[-1] != len(self._names):
-            raise InputError(f"the multipliers have shape {prices.shape}, expected {len(self._names)} numbers")
-        if (prices < 0).any():
-            raise InputError(f"multipliers are nonnegative, but one is {prices.min()}")
-        first = np.full((*prices.shape[:-1], 1), 0.0 if self.objective is None else 1.0)
-        return self._act(obs, np.concatenate([first, prices], axis=-1), deterministic)
-
-    def _act(self, obs: ArrayLike, weights: FloatArray, deterministic: bool) -> NDArray[Any]:
-        """The same for weights w0 … wm."""
+        if deterministic is None:
+            deterministic = not self._file.draws
         if self._seen is not None and self._done is not None:
+            if isinstance(multipliers, Mapping):
+                multipliers = ordered("multipliers", multipliers, self._names)
+            prices = _numbers("the multipliers", multipliers)
             one = self._seen.lanes(obs) is None
-            rows = self._seen.encode(obs)[None] if one else self._seen.encode_batch(obs)
-            if weights.ndim == 1:
-                weights = np.broadcast_to(weights, (rows.shape[0], weights.shape[0]))
-            done = self._file.predict(rows, weights, deterministic)
-            return self._done.decode(done[0]) if one else self._done.decode_batch(done)
-        seen = _numbers("the observation", obs)
-        if seen.ndim not in (1, 2):
-            raise InputError(f"the observation has shape {seen.shape}, expected one or two dimensions")
-        if weights.ndim > seen.ndim:
-            raise InputError(f"there are {weights.shape[0]} rows of multipliers for one observation")
-        rows = np.atleast_2d(seen)
-        if weights.ndim == 1:
-            weights = np.broadcast_to(weights, (rows.shape[0], weights.shape[0]))
-        actions: NDArray[Any] = self._file.predict(rows, weights, deterministic)
-        if self._choices:
-            actions = actions.astype(np.int64)
-        return actions[0] if seen.ndim == 1 else actions
+            seen = self._seen.encode(obs) if one else self._seen.encode_batch(obs)
+            done = self._file.predict(np.ascontiguousarray(seen), prices, deterministic)
+            assert done is not None
+            return self._done.decode(done) if one else self._done.decode_batch(done)
+        found = self._file.predict(obs, multipliers, deterministic)
+        if found is None:  # no arrays of floats yet
+            if isinstance(multipliers, Mapping):
+                multipliers = ordered("multipliers", multipliers, self._names)
+            prices = _numbers("the multipliers", multipliers)
+            found = self._file.predict(self._observation(obs), prices, deterministic)
+            assert found is not None
+        return found
 
-    def _steer(self, multipliers: FloatArray, entry: int | None, steps: int) -> tuple[int, FloatArray] | None:
-        """The behaviour of the library that is best at λ, if there is one: its number, and the weights to hold."""
-        first = 0.0 if self.objective is None else 1.0
-        found = self._file.steer([first, *multipliers.tolist()], entry, steps)
-        return None if found is None else (found[0], np.array(found[1]))
+    def _observation(self, obs: Any) -> FloatArray:
+        """What the native half takes, of anything that is an observation."""
+        if self._seen is not None:
+            return np.ascontiguousarray(self._seen.encode(obs))
+        return _numbers("the observation", obs)
 
     @property
     def requirements(self) -> list[Requirement]:
@@ -180,16 +167,39 @@ class Policy:
         found = self._file.start(self.requirements if requirements is None else list(requirements))
         return Named(zip(self._names, found, strict=True))
 
+    @property
+    def draws(self) -> bool:
+        """Whether it is meant to draw its actions instead of taking the likeliest. `acrl.Agent` does so."""
+        return self._file.draws
+
     def __reduce__(self) -> tuple[Any, ...]:
-        return Policy, (self._path, self._seed)
+        return _restored, (self._path, self._file.to_bytes(), self._file.rng)
 
     def __repr__(self) -> str:
         learner, method, steps, seed = self._file.training
-        return f"<acrl.Policy {self._path!r}, {self.requirements!r}, {method} by {learner}, {steps} steps, seed {seed}>"
+        where = f" {self._path!r}," if self._path else ""
+        return f"<acrl.Policy{where} {self.requirements!r}, {method} by {learner}, {steps} steps, seed {seed}>"
+
+
+def from_training(content: bytes, seed: int) -> Policy:
+    """The policy of a training that is over."""
+    policy = Policy.__new__(Policy)
+    policy._set("", _acrl.PolicyFile.from_bytes(content, "the policy", seed=seed))
+    return policy
+
+
+def _restored(path: str, content: bytes, rng: str) -> Policy:
+    """What a pickle is made of again."""
+    policy = Policy.__new__(Policy)
+    policy._set(path, _acrl.PolicyFile.from_bytes(content, path, rng))
+    return policy
 
 
 def _numbers(what: str, values: Any) -> FloatArray:
-    found = np.asarray(values)
+    try:
+        found = np.asarray(values)
+    except ValueError as error:  # rows of different lengths
+        raise InputError(f"{what} is no array of numbers: {error}") from error
     if found.dtype.kind not in "fiub":
         raise InputError(f"{what} has numbers of type {found.dtype}, expected floats or integers")
-    return found.astype(np.float64, copy=False)
+    return np.require(found, np.float64, ["C", "A"])

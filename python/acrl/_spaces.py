@@ -114,6 +114,8 @@ class Space(ABC):
     ranges: FloatArray
     #: The parts of an action.
     parts: list[Part]
+    #: Whether an observation is a row of numbers already.
+    plain = False
 
     @abstractmethod
     def encode(self, value: Any) -> FloatArray:
@@ -167,6 +169,7 @@ class _Box(_Plain):
         low = _numbers(description["low"], -np.inf, self.width)
         high = _numbers(description["high"], np.inf, self.width)
         self.integers = self.dtype.kind in "iub"
+        self.plain = len(self.shape) == 1
         if self.integers:
             low, high = (np.where(np.abs(ends) >= _EXACT, np.copysign(np.inf, ends), ends) for ends in (low, high))
         self.ranges = np.stack([low, high], axis=1)

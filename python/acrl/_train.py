@@ -19,7 +19,7 @@ from . import _acrl
 from ._acrl import Objective, Requirement
 from ._errors import DivergedError, InputError, UnknownNameError
 from ._lanes import EnvLike, Lanes
-from ._policy import Policy
+from ._policy import Policy, from_training
 from ._progress import Progress
 from ._rewards import RewardSpec
 from ._spaces import describe
@@ -231,7 +231,7 @@ class Training:
         """The policy as it is now. Measures first what it settles at, for which the environment is stepped."""
         if self._policy is None or not self._complete:
             content = self._finish(None)
-            self._policy = Policy._from_bytes(content, self._seed)
+            self._policy = from_training(content, self._seed)
         return self._policy
 
     def _finish(self, progress: Progress | None) -> bytes:
@@ -351,7 +351,7 @@ def train(
                     raise KeyboardInterrupt
                 if callback is not None and callback(event) is False:
                     break
-        return Policy._from_bytes(training._finish(bar), training._seed)
+        return from_training(training._finish(bar), training._seed)
 
 
 class _Interrupt:

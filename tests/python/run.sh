@@ -2,6 +2,7 @@
 # The Python package: builds it into an environment of its own in the target folder, and tests it.
 #   tests/python/run.sh          the tests, with the examples of the docstrings and of docs/python.md
 #   tests/python/run.sh lint     formatting, lints, types, stubs
+#   tests/python/run.sh bench    benches/python/agent.py, with the package in its release profile
 # What is installed is noted beside the environment, so that the second call installs nothing.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -17,15 +18,18 @@ if ! cmp -s "$needed" "$venv/installed.txt"; then
 fi
 export VIRTUAL_ENV=$venv PATH="$venv/bin:$PATH" PYTHONDONTWRITEBYTECODE=1
 
-maturin develop --quiet --profile checked
+profile=checked
+[ "${1:-test}" != bench ] || profile=release
+maturin develop --quiet --profile "$profile"
 
 case "${1:-test}" in
     test) python -m pytest -q --doctest-modules python/acrl tests/python ;;
     lint)
         ruff check --no-cache
         ruff format --no-cache --check
-        mypy --strict python/acrl tests/python examples/four_regions.py
+        mypy --strict python/acrl tests/python benches/python examples/four_regions.py
         python -m mypy.stubtest --mypy-config-file pyproject.toml acrl
         ;;
-    *) echo "$0: unknown task '$1': expected test or lint" >&2; exit 2 ;;
+    bench) shift && python benches/python/agent.py "$@" ;;
+    *) echo "$0: unknown task '$1': expected test, lint or bench" >&2; exit 2 ;;
 esac

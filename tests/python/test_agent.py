@@ -1,8 +1,12 @@
 """The agent: dual dynamics around any policy."""
 
+import copy
+import itertools
+import json
 import pickle
 import threading
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import acrl
@@ -78,6 +82,26 @@ def test_rewards_come_by_name_or_in_order() -> None:
     two.observe([1.0, 0.5, 0.0])
     three.observe(np.array([0.5, 0.0]))
     assert one.averages == two.averages == {"r0": 1.0, **three.averages}
+    for rewards in [
+        (1.0, 0.5, 0.0),
+        np.array([1.0, 0.5, 0.0], dtype=np.float32),
+        np.array([[1.0, 9.0, 0.5, 9.0, 0.0]])[0, ::2],
+        np.array([2, 1, 0], dtype=">i2") / np.array(2.0, dtype=">f8"),
+        iter([1, 0.5, False]),
+        MappingProxyType({"r2": 0.0, "r1": np.float32(0.5), "r0": np.array(1.0)}),
+        {"r0": True, "r1": Half(), "r2": 0, "unknown": "anything"},
+        acrl.Named(r0=1.0, r1=0.5, r2=0.0),
+    ]:
+        other = agent()
+        other.observe(rewards)
+        assert other.averages == one.averages, rewards
+
+
+class Half:
+    """A number to Python."""
+
+    def __float__(self) -> float:
+        return 0.5
 
 
 def test_an_edited_bound_acts_from_the_next_step_and_opens_a_ledger() -> None:
@@ -186,7 +210,23 @@ def test_bad_rewards_are_refused_and_leave_no_trace() -> None:
     for rewards, message in [
         ({"r1": 1.0}, "the reward 'r2' is missing: found r1"),
         ([1.0], "rewards: expected 2 numbers, or 3 with the objective, found 1"),
-        ([1.0, float("nan")], "reward r2 must be a finite number"),
+        ([1.0, float("nan")], "the reward 'r2' must be a finite number, but it is NaN"),
+        ({"r0": float("inf"), "r1": 1, "r2": 0}, "the reward 'r0' must be a finite number, but it is inf"),
+        (np.array([0.0, np.nan]), "the reward 'r2' must be a finite number"),
+        (np.array([0.0, -np.inf], dtype=np.float32), "the reward 'r2' must be a finite number"),
+        (np.zeros(7), "expected 2 numbers, or 3 with the objective, found 7"),
+        (np.zeros((1, 3)), "expected 2 numbers, or 3 with the objective, found 1|is array"),
+        (np.zeros((2, 2)), r"number 0 of the rewards is array\(\[0\., 0\.\]\), expected a number"),
+        (np.array([None, 1.0]), "number 0 of the rewards is None, expected a number"),
+        (["a", 1.0], "number 0 of the rewards is 'a', expected a number"),
+        ({"r1": "a", "r2": 1.0}, "the reward 'r1' is 'a', expected a number"),
+        ({"r1": 1j, "r2": 1.0}, "the reward 'r1' is 1j, expected a number"),
+        ("ab", "the rewards are 'ab', expected numbers by name or in order"),
+        (None, "the rewards are None"),
+        (1.0, r"the rewards are 1\.0"),
+        (itertools.repeat(1.0), "expected 2 numbers"),
+        (MappingProxyType({"r1": 1.0}), "the reward 'r2' is missing: found r1"),
+        ({}, "the reward 'r1' is missing: found none"),
     ]:
         with pytest.raises(acrl.InputError, match=message):
             a.observe(rewards)  # type: ignore[arg-type]
@@ -229,8 +269,8 @@ def test_files_that_are_no_agents_are_refused(tmp_path: Path) -> None:
     for text, message in [
         ("{", "expected JSON"),
         ("[]", r"expected what acrl\.Agent\.save wrote"),
-        (good.replace('"version": 1', '"version": 2'), "its version is 2, this package reads version 1"),
-        (good.replace("deficits", "deficit"), "the state of the dynamics cannot be read"),
+        (good.replace('"version": 2', '"version": 1'), "its version is 1, this package reads version 2"),
+        (good.replace("deficits", "deficit"), "the state of the agent cannot be read"),
         (good.replace("tolerance", "tol"), "cannot be restored"),
     ]:
         path.write_text(text)
@@ -256,3 +296,182 @@ def test_threads_may_share_an_agent() -> None:
     for thread in threads:
         thread.join()
     assert a.steps == 8000
+
+
+def trained(data: Path, bounds: dict[str, float] | None = None, **options: Any) -> tuple[acrl.Agent, acrl.Policy, Any]:
+    """An agent, its policy, and the dynamics that it starts with."""
+    policy = acrl.Policy.load(data / "wireless.safetensors")
+    sides = {r.name: acrl.at_least if r.direction == "at_least" else acrl.at_most for r in policy.requirements}
+    edited = [sides[name](name, bound) for name, bound in (bounds or {}).items()]
+    agent = acrl.Agent(policy, edited or None, **options)
+    required, advice = list(agent.requirements.values()), policy.advice
+    auto = options.get("epoch", "auto") == "auto"
+    length = options.get("epoch_start", advice.epoch) if auto else options["epoch"]
+    start = list(policy.start(required).values())
+    scales = list(policy.scales.values())
+    dynamics = acrl._acrl.Dynamics(required, advice.step_size, length, auto, policy.objective_scale, scales, start)
+    return agent, policy, dynamics
+
+
+HARD = {"rate_near": 1.5, "rate_middle": 1.0, "rate_far": 0.8, "power": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("bounds", "options", "steering"),
+    [
+        ({}, {"steering": "policy"}, "policy"),
+        ({}, {"epoch": 5}, "policy"),
+        ({}, {"steering": "library", "epoch": 20}, "library"),
+        (HARD, {"steering": "policy", "epoch_start": 50}, "library"),  # goes over to the library on the way
+        (HARD, {"steering": "policy", "epoch": 10}, "policy"),  # an epoch that is fixed says nothing
+    ],
+)
+def test_an_agent_acts_as_the_program_does(
+    data: Path, tmp_path: Path, bounds: dict[str, float], options: dict[str, Any], steering: str
+) -> None:
+    agent, policy, dynamics = trained(data, bounds, **options)
+    steps = 30_000
+    _, weights, rewards, _ = acrl._acrl.trace(policy._file, dynamics, options.get("steering", "policy"), steps, 5)
+    others: list[acrl.Agent] = []
+    for t in range(steps):
+        if t in (steps // 3, 2 * steps // 3):  # at any time, it can be saved, and goes on alike
+            agent.save(tmp_path / "agent.json")
+            others = [
+                pickle.loads(pickle.dumps(agent)),
+                copy.deepcopy(agent),
+                acrl.Agent.load(tmp_path / "agent.json", policy),
+            ]
+        for each in [agent, *others]:
+            if not np.array_equal(each._native.acting_weights(), weights[t]):
+                raise AssertionError(f"step {t}: {each._native.acting_weights()} and not {weights[t]}")
+            each.observe(rewards[t])
+    assert all(same(agent, other) for other in others)
+    assert agent.steering == steering
+    if steering == "policy":
+        last = np.asarray(agent.multipliers)
+        assert agent._native.acting_weights().tolist() == [1.0, *last.tolist()]
+
+
+def test_actions_are_those_of_the_policy(data: Path) -> None:
+    agent, policy, dynamics = trained(data, HARD, steering="policy", epoch_start=50)
+    seen, weights, rewards, _ = acrl._acrl.trace(policy._file, dynamics, "policy", 20_000, 3)
+    changed = 0
+    for t in range(20_000):
+        action = agent.act(seen[t])
+        if t % 100 == 0:
+            w = weights[t]
+            # The weights of an entry are multipliers too, as only their proportions count; with w0 = 0 they grow large.
+            prices = w[1:] / max(w[0], 1e-12)
+            expected = policy.predict(seen[t], prices)
+            np.testing.assert_allclose(action, expected, rtol=1e-3, atol=1e-3)
+            assert agent.act(seen[t].astype(np.float32)).shape == action.shape
+            assert agent.act(seen[t].tolist()).tolist() == action.tolist()
+            changed += agent.steering == "library"
+        agent.observe(rewards[t])
+    assert changed > 0
+
+
+@pytest.mark.parametrize(
+    ("obs", "message"),
+    [
+        (np.zeros(2), "the observations have 2 numbers each, expected 3"),
+        (np.zeros((1, 3)), r"the observation has shape \(1, 3\), expected 3 numbers"),
+        (np.array(1.0), r"the observation has shape \(\), expected 3 numbers"),
+        ([0.0, np.nan, 0.0], "number 1 of row 0 is NaN"),
+        (np.array([0.0, 0.0, np.inf], dtype=np.float32), "number 2 of row 0 is inf"),
+        (np.array([None, 1, 2]), "type object, expected floats or integers"),
+        (None, "type object, expected floats or integers"),
+        ({"a": 1}, "type object, expected floats or integers"),
+        ("abc", "type <U3"),
+        ([[1.0], [1.0, 2.0]], "no array of numbers"),
+    ],
+)
+def test_bad_observations_are_refused(data: Path, obs: Any, message: str) -> None:
+    agent, _, _ = trained(data)
+    with pytest.raises(acrl.InputError, match=message):
+        agent.act(obs)
+    assert agent.act(np.zeros(3)).shape == (2,)
+
+
+def test_drawn_actions_go_on_to_the_bit(data: Path, tmp_path: Path) -> None:
+    agent, policy, _ = trained(data, deterministic=False)
+    first = [agent.act(np.ones(3)).tolist() for _ in range(20)]
+    agent.save(tmp_path / "agent.json")
+    others = [pickle.loads(pickle.dumps(agent)), acrl.Agent.load(tmp_path / "agent.json", policy)]
+    expected = [agent.act(np.ones(3)).tolist() for _ in range(20)]
+    assert first != expected
+    for other in others:
+        assert [other.act(np.ones(3)).tolist() for _ in range(20)] == expected
+
+
+def test_an_action_that_is_held_is_saved(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(acrl.Policy, "hold", 3)
+    agent, policy, _ = trained(data)
+    held = agent.act(np.zeros(3)).tolist()
+    agent.observe(np.zeros(4))
+    agent.save(tmp_path / "agent.json")
+    for each in [agent, pickle.loads(pickle.dumps(agent)), acrl.Agent.load(tmp_path / "agent.json", policy)]:
+        assert each.act(np.ones(3)).tolist() == held
+        each.observe(np.zeros(4))
+        assert each.act(np.ones(3)).tolist() == held
+        each.observe(np.zeros(4))
+        assert each.act(np.ones(3)).tolist() != held
+
+
+def test_a_policy_of_another_problem_is_refused(data: Path, tmp_path: Path) -> None:
+    a = agent()
+    a.save(tmp_path / "agent.json")
+    with pytest.raises(acrl.FileError, match="the policy was trained for 4 requirements, but the agent has 2"):
+        acrl.Agent.load(tmp_path / "agent.json", acrl.Policy.load(data / "wireless.safetensors"))
+
+
+def test_the_diagnosis_of_a_trained_policy(data: Path) -> None:
+    def after(bounds: dict[str, float], steps: int, **options: Any) -> acrl.Diagnosis:
+        agent, policy, dynamics = trained(data, bounds, **options)
+        assert agent.diagnosis.verdict == "converging"
+        assert agent.diagnosis.sentence == "Nothing has been observed yet since the bounds were set."
+        _, _, rewards, told = acrl._acrl.trace(policy._file, dynamics, agent.steering, steps, 1)
+        for row in rewards:
+            agent.observe(row)
+        found = agent.diagnosis
+        # As the program says it; 2ⁿ steps have a middle that the agent remembers.
+        assert {"verdict": found.verdict, "names": list(found.names), "evidence": found.evidence} == json.loads(told)
+        return found
+
+    easy = {"rate_near": 0.1, "rate_middle": 0.1, "rate_far": 0.05, "power": 2.0}
+    met = after(easy, 65_536)
+    assert (met.verdict, met.names) == ("met", tuple(easy))
+    assert str(met) == "Met: rate_near, rate_middle, rate_far, power."
+    # Nobody gets 9 bits in a slot.
+    impossible = after({"rate_near": 9.0}, 4_096)
+    assert impossible.verdict == "infeasible"
+    assert "rate_near" in impossible.names
+    assert str(impossible).startswith("Infeasible: among all rewards seen in training, no mixture meets rate_near")
+    # What it was trained for is possible, but it was not trained for long.
+    assert after({}, 16_384, epoch_start=20).verdict == "policy_insufficient"
+
+
+def test_the_diagnosis_of_any_policy() -> None:
+    a = agent()
+    run(a, 100_000)
+    assert a.diagnosis.verdict == "met"
+    assert json.loads(json.dumps(a.diagnosis.evidence))["certificate"] <= 1
+    # With epochs of 10 steps the agent turns round for ever, and both would be possible.
+    hard = [acrl.at_least("r1", 0.46), acrl.at_least("r2", 0.46)]
+    short = acrl.Agent(monitoring, hard, step_size=0.5, epoch=10)
+    run(short, 50_000)
+    assert short.diagnosis.verdict == "epoch_too_short"
+    assert "keep growing" in str(short.diagnosis)
+    # Both at once are not among what was seen.
+    greedy = acrl.Agent(monitoring, [acrl.at_least("r1", 0.6), acrl.at_least("r2", 0.6)], step_size=0.5, epoch=10)
+    verdicts = []
+    for steps in [50, 50_000]:
+        run(greedy, steps)
+        verdicts.append(greedy.diagnosis.verdict)
+    assert verdicts == ["converging", "policy_insufficient"]  # at first it is too early to say
+    assert greedy.diagnosis.names == ("r1", "r2")
+    greedy.requirements["r1"] = greedy.requirements["r2"] = 0.2
+    for steps in [0, 50_000]:
+        run(greedy, steps)
+        verdicts.append(greedy.diagnosis.verdict)
+    assert verdicts[2:] == ["converging", "met"]

@@ -291,6 +291,11 @@ impl RbfPolicy {
         self.prices.weighting == Weighting::Nothing
     }
 
+    /// Whether it draws its actions.
+    pub fn is_sampling(&self) -> bool {
+        self.sampling
+    }
+
     /// The same, drawing actions from N(μ, σ²) as the paper does, or acting with μ.
     pub fn sampling(mut self, sampling: bool) -> Self {
         self.sampling = sampling;

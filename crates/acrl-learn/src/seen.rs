@@ -30,14 +30,29 @@ impl SeenRewards {
     pub(crate) fn visit(&mut self, rewards: &Rows) {
         for lane in 0..rewards.lanes() {
             let known = |v: &Vec<f64>| v.iter().enumerate().all(|(i, r)| *r == rewards.at(i + 1, lane));
-            if self.furthest {
-                self.stretch(&rewards.lane(lane).skip(1).collect::<Vec<_>>());
-            } else if !self.vectors.iter().any(known) {
-                self.vectors.push(rewards.lane(lane).skip(1).collect());
-                if self.vectors.len() > ALL {
-                    self.give_up_all();
-                }
+            if self.furthest || !self.vectors.iter().any(known) {
+                self.add(rewards.lane(lane).skip(1).collect());
             }
+        }
+    }
+
+    /// Takes note of r₁ … r_m of one step.
+    pub fn see(&mut self, rewards: &[f64]) {
+        if self.furthest {
+            self.stretch(rewards);
+        } else if !self.vectors.iter().any(|v| v == rewards) {
+            self.add(rewards.to_vec());
+        }
+    }
+
+    /// Of a vector that is not among them.
+    fn add(&mut self, rewards: Vec<f64>) {
+        if self.furthest {
+            return self.stretch(&rewards);
+        }
+        self.vectors.push(rewards);
+        if self.vectors.len() > ALL {
+            self.give_up_all();
         }
     }
 
@@ -88,6 +103,17 @@ mod tests {
             seen.visit(&rewards);
         }
         assert!(seen.vectors().len() < 200);
+        let mut one_by_one = SeenRewards::default();
+        for r in [[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]] {
+            one_by_one.see(&r);
+        }
+        assert_eq!(one_by_one.vectors(), [[1.0, 0.0], [0.0, 1.0]]);
+        let mut rng = Rng::new(1);
+        for _ in 0..2_000 {
+            let angle = 1.57 * rng.uniform();
+            one_by_one.see(&[angle.cos(), angle.sin()]);
+        }
+        assert_eq!(one_by_one, seen);
         let game = game_value(seen.vectors(), &[0.0, 0.0], &[1.0, 1.0]).unwrap();
         assert!((game.value - 0.5f64.sqrt()).abs() < 1e-3, "{}", game.value);
     }

@@ -166,6 +166,15 @@ enum Meta {
 }
 
 impl TrainedPolicy {
+    /// Whether it draws its actions, unless it is told otherwise.
+    pub fn is_sampling(&self) -> bool {
+        match self {
+            Self::Mlp(policy) => policy.is_sampling(),
+            Self::Rbf(policy) => policy.is_sampling(),
+            Self::Snapshots(policies) => policies.policies().iter().any(Self::is_sampling),
+        }
+    }
+
     /// Whether it takes no notice of λ.
     pub fn is_blind(&self) -> bool {
         match self {

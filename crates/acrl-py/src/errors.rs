@@ -12,6 +12,7 @@ pyo3::import_exception!(acrl._errors, Error);
 pyo3::import_exception!(acrl._errors, FileError);
 pyo3::import_exception!(acrl._errors, InputError);
 pyo3::import_exception!(acrl._errors, SolveError);
+pyo3::import_exception!(acrl._errors, UnknownNameError);
 
 /// An error and its causes, in one line.
 pub(crate) fn told(error: &dyn StdError) -> String {

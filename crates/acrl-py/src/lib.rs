@@ -6,17 +6,21 @@
 //! | class or function | is |
 //! |---|---|
 //! | `Requirement`, `Objective` | [`acrl::Requirement`], [`acrl::Objective`], frozen |
-//! | `Dynamics` | [`acrl::DualDynamics`] behind a lock |
-//! | `PolicyFile` | [`acrl_learn::PolicyFile`] behind a lock, without the interpreter's lock while it acts |
+//! | `Dynamics` | [`acrl::DualDynamics`] before the first step |
+//! | `Agent` | [`acrl::DualDynamics`] and [`acrl::Steerer`] with a policy, behind a lock |
+//! | `PolicyFile` | [`acrl_learn::PolicyFile`] with a pool of actors, without the interpreter's lock while they act |
 //! | `Trainer`, `Settler` | [`acrl_learn::LivePpo`], [`acrl_learn::Settling`]: training while Python steps the environment |
 //! | `Model`, `solve` | [`acrl::FiniteCmdp`], [`acrl_exact::solve`] |
 
+mod agent;
+mod arrays;
 mod dynamics;
 mod errors;
 mod model;
 mod policy;
 mod solve;
 mod train;
+mod trials;
 mod vocabulary;
 
 use pyo3::prelude::*;
@@ -33,6 +37,8 @@ mod _acrl {
     }
 
     #[pymodule_export]
+    use super::agent::Agent;
+    #[pymodule_export]
     use super::dynamics::Dynamics;
     #[pymodule_export]
     use super::errors::write_atomically;
@@ -44,6 +50,8 @@ mod _acrl {
     use super::solve::solve;
     #[pymodule_export]
     use super::train::{Settler, Trainer};
+    #[pymodule_export]
+    use super::trials::{seconds_to_act, trace, untrained};
     #[pymodule_export]
     use super::vocabulary::{Objective, Requirement, weights};
 }

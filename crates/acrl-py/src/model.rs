@@ -1,7 +1,7 @@
 //! Finite models from arrays.
 
 use acrl::FiniteCmdp;
-use numpy::PyReadonlyArray1;
+use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 
 use crate::errors::{InputError, input};
@@ -12,7 +12,19 @@ pub(crate) struct Model {
     pub(crate) model: FiniteCmdp,
     /// The number of each choice's action among the columns of the arrays.
     pub(crate) actions: Vec<usize>,
+    /// The number of those columns.
+    columns: usize,
 }
+
+type Parts<'py> = (
+    usize,
+    Bound<'py, PyArray1<i64>>,
+    Bound<'py, PyArray1<i64>>,
+    Bound<'py, PyArray1<f64>>,
+    Vec<String>,
+    Bound<'py, PyArray1<f64>>,
+    Bound<'py, PyArray1<f64>>,
+);
 
 #[pymethods]
 impl Model {
@@ -55,6 +67,36 @@ impl Model {
     #[getter]
     fn reward_names(&self) -> Vec<String> {
         self.model.reward_names().to_vec()
+    }
+
+    /// What it can be made of again.
+    fn __getnewargs__<'py>(&self, py: Python<'py>) -> Parts<'py> {
+        let (model, names) = (&self.model, self.model.reward_names().to_vec());
+        let rows = model.states() * self.columns;
+        let mut ends = vec![0_i64; rows + 1];
+        let (mut indices, mut data) = (Vec::new(), Vec::new());
+        let mut rewards = vec![0.0; rows * names.len()];
+        for state in 0..model.states() {
+            for number in model.choices(state) {
+                let (choice, row) = (model.choice(number), state * self.columns + self.actions[number]);
+                ends[row + 1] = choice.targets.len() as i64;
+                indices.extend(choice.targets.iter().map(|t| i64::from(*t)));
+                data.extend_from_slice(choice.probabilities);
+                choice.rewards.iter().enumerate().for_each(|(i, r)| rewards[i * rows + row] = *r);
+            }
+        }
+        (0..rows).for_each(|row| ends[row + 1] += ends[row]);
+        let mut initial = vec![0.0; model.states()];
+        model.initial().iter().for_each(|(state, p)| initial[*state] += p);
+        (
+            self.columns,
+            PyArray1::from_vec(py, ends),
+            PyArray1::from_vec(py, indices),
+            PyArray1::from_vec(py, data),
+            names,
+            PyArray1::from_vec(py, rewards),
+            PyArray1::from_vec(py, initial),
+        )
     }
 }
 
@@ -111,5 +153,5 @@ fn build(
     for (s, &p) in initial.iter().enumerate() {
         builder.initial(s, p);
     }
-    Ok(Model { model: builder.build().map_err(input)?, actions: taken })
+    Ok(Model { model: builder.build().map_err(input)?, actions: taken, columns: actions })
 }

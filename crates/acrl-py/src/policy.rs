@@ -3,21 +3,25 @@
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use acrl::{ActionPart, BatchPolicy as _, BatchTask, Rng, Rows, Steering};
+use acrl::{ActionPart, BatchPolicy as _, BatchTask, Library, Rng, Rows, Steering};
 use acrl_envs::{Continuous, Problem, Source};
 use acrl_files::Container;
 use acrl_learn::TrainedPolicy;
-use numpy::{PyArray2, PyArrayMethods as _, PyReadonlyArray2, ToPyArray as _};
+use numpy::{PyArray1, PyArray2, PyArrayMethods as _, ToPyArray as _};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
+use crate::arrays::Floats;
 use crate::errors::{FileError, InputError, file, input, lock};
 use crate::vocabulary::{Objective, Requirement};
 
-/// A trained policy with everything that is needed to run it. Any thread may use it; calls wait for each other.
+/// A trained policy with everything that is needed to run it.
+///
+/// Any thread may use it: each takes an actor out of the pool for as long as it computes. The lock of the pool is taken
+/// only by a thread that holds the interpreter's, so that a process that forks leaves it open.
 #[pyclass(frozen, module = "acrl._acrl")]
 pub(crate) struct PolicyFile {
-    file: acrl_learn::PolicyFile,
+    pub(crate) file: acrl_learn::PolicyFile,
     /// R0 ... Rm.
     scales: Vec<f64>,
     observation: Vec<(f64, f64)>,
@@ -27,10 +31,8 @@ pub(crate) struct PolicyFile {
 }
 
 struct Acting {
-    /// Takes the likeliest action.
-    mode: TrainedPolicy,
-    /// Draws its actions as in training.
-    drawing: TrainedPolicy,
+    /// Those that nobody uses at the moment: of those that take the likeliest action, and of those that draw.
+    idle: [Vec<TrainedPolicy>; 2],
     rng: Rng,
 }
 
@@ -42,49 +44,77 @@ impl PolicyFile {
         py.detach(|| Self::open(&path, seed))
     }
 
-    /// From the bytes of such a file.
+    /// The same from the content of a file, which `path` names in messages. `rng` is where its generator stood, if it
+    /// is not to begin with the seed.
     #[staticmethod]
-    fn from_bytes(py: Python<'_>, content: &[u8], seed: u64) -> PyResult<Self> {
+    #[pyo3(signature = (content, path, rng=None, seed=0))]
+    fn from_bytes(
+        py: Python<'_>,
+        content: &[u8],
+        path: PathBuf,
+        rng: Option<&str>,
+        seed: u64,
+    ) -> PyResult<Self> {
+        let wrong = |error| InputError::new_err(format!("the generator's state cannot be read: {error}"));
+        let rng = rng.map(serde_json::from_str).transpose().map_err(wrong)?.unwrap_or_else(|| Rng::new(seed));
         py.detach(|| {
-            let name = Path::new("the policy");
-            Self::read(Container::from_bytes(content).map_err(|error| file(name, error))?, name, seed)
+            let container = Container::from_bytes(content).map_err(|error| file(&path, error))?;
+            Self::from_container(container, &path, rng)
         })
     }
 
-    /// Actions for a batch: a row of observations and a row of weights w0 ... wm each, which need not add up to 1.
+    /// The content of a file with this policy.
+    fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let container = self.file.to_container().map_err(input)?;
+        Ok(PyBytes::new(py, &container.to_bytes().map_err(input)?))
+    }
+
+    /// Where the generator for actions that are drawn stands.
+    #[getter]
+    fn rng(&self) -> PyResult<String> {
+        let wrong = |error| InputError::new_err(format!("the generator's state cannot be written: {error}"));
+        serde_json::to_string(&lock(&self.acting).rng).map_err(wrong)
+    }
+
+    /// The action for an observation, or those for rows of them, with multipliers for all or a row for each; `None` if
+    /// one of the two is no array of floats, and has to be made one first.
     fn predict<'py>(
         &self,
         py: Python<'py>,
-        observations: PyReadonlyArray2<'py, f64>,
-        weights: PyReadonlyArray2<'py, f64>,
+        observations: &Bound<'py, PyAny>,
+        multipliers: &Bound<'py, PyAny>,
         deterministic: bool,
-    ) -> PyResult<Bound<'py, PyArray2<f64>>> {
-        let seen = rows(&observations, self.observation.len(), "observations")?;
-        let weights = rows(&weights, self.scales.len(), "weights")?;
-        let lanes = seen.lanes();
-        if weights.lanes() != lanes {
-            let text = format!("there are {lanes} observations, but weights for {}", weights.lanes());
-            return Err(InputError::new_err(text));
-        }
-        let actions = py.detach(|| {
-            let mut actions = Rows::zeros(self.action.len(), lanes);
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let (Some(seen), Some(prices)) = (Floats::new(observations), Floats::new(multipliers)) else {
+            return Ok(None);
+        };
+        let (observation, weights) = self.batch(&seen, &prices)?;
+        let lanes = observation.lanes();
+        let mut actions = Rows::zeros(self.action.len(), lanes);
+        let (mut policy, mut rngs) = {
             let mut acting = lock(&self.acting);
             let draw = if deterministic { 0 } else { acting.rng.bits() };
-            let mut rngs: Vec<Rng> = (0..lanes as u64).map(|lane| Rng::stream(draw, lane)).collect();
-            let policy = if deterministic { &mut acting.mode } else { &mut acting.drawing };
-            policy.act(&seen, &weights, &mut actions, &mut rngs).map(|()| actions)
-        });
-        let actions = actions.map_err(input)?;
-        let flat: Vec<f64> = (0..lanes).flat_map(|lane| actions.lane(lane).collect::<Vec<_>>()).collect();
-        flat.to_pyarray(py).reshape([lanes, self.action.len()])
-    }
-
-    /// The entry of the library that is best at the weights w0 ... wm, held for so many steps, and its weights.
-    fn steer(&self, weights: Vec<f64>, entry: Option<usize>, steps: u64) -> Option<(usize, Vec<f64>)> {
-        let library = &self.file.library;
-        let entry = entry.filter(|j| *j < library.entries.len());
-        let best = library.best(&weights, entry, steps)?;
-        Some((best, library.entries.get(best)?.weights.clone()))
+            let idle = acting.idle[usize::from(deterministic)].pop();
+            drop(acting);
+            let policy = idle.unwrap_or_else(|| self.actor(deterministic));
+            // A network that does not draw has no use for generators, which take their time to make.
+            let needed = if deterministic && matches!(policy, TrainedPolicy::Mlp(_)) { 0 } else { lanes };
+            (policy, (0..needed as u64).map(|lane| Rng::stream(draw, lane)).collect::<Vec<_>>())
+        };
+        if lanes == 1 {
+            policy.act(&observation, &weights, &mut actions, &mut rngs).map_err(input)?;
+        } else {
+            py.detach(|| policy.act(&observation, &weights, &mut actions, &mut rngs)).map_err(input)?;
+        }
+        lock(&self.acting).idle[usize::from(deterministic)].push(policy);
+        if seen.shape().len() == 1 {
+            return Ok(Some(self.action(py, actions.as_slice())));
+        }
+        Ok(Some(if self.choices() {
+            self.turned(py, &actions, |x| x as i64)?.into_any()
+        } else {
+            self.turned(py, &actions, |x| x)?.into_any()
+        }))
     }
 
     /// What it was trained for.
@@ -111,12 +141,6 @@ impl PolicyFile {
         self.spaces.clone()
     }
 
-    /// The bytes of the file.
-    fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        let bytes = self.file.to_container().map_err(input)?.to_bytes().map_err(input)?;
-        Ok(PyBytes::new(py, &bytes))
-    }
-
     /// The parts of an action: a number of choices, or a range.
     #[getter]
     fn action_space(&self) -> Vec<(Option<usize>, f64, f64)> {
@@ -136,6 +160,12 @@ impl PolicyFile {
             Steering::Library => "library",
         };
         (advice.step_size, advice.epoch, steering)
+    }
+
+    /// Whether it is meant to draw its actions.
+    #[getter]
+    fn draws(&self) -> bool {
+        self.file.policy.is_sampling()
     }
 
     /// The range of the objective and those of the requirements' rewards.
@@ -172,11 +202,11 @@ impl PolicyFile {
 
 impl PolicyFile {
     fn open(path: &Path, seed: u64) -> PyResult<Self> {
-        Self::read(Container::load(path).map_err(|error| file(path, error))?, path, seed)
+        let container = Container::load(path).map_err(|error| file(path, error))?;
+        Self::from_container(container, path, Rng::new(seed))
     }
 
-    /// From a container; `path` is what to call it in messages.
-    fn read(container: Container, path: &Path, seed: u64) -> PyResult<Self> {
+    pub(crate) fn from_container(container: Container, path: &Path, rng: Rng) -> PyResult<Self> {
         let trained = acrl_learn::PolicyFile::from_container(container).map_err(|error| file(path, error))?;
         let problem = Problem::parse(&trained.problem).map_err(|error| file(path, error))?;
         let Source::Continuous(environment) = problem.source else {
@@ -191,11 +221,7 @@ impl PolicyFile {
         let task =
             BatchTask::new(environment, trained.specification.clone()).map_err(|error| file(path, error))?;
         trained.check(&task).map_err(|error| file(path, error))?;
-        let acting = Acting {
-            mode: drawing(&trained.policy, false),
-            drawing: drawing(&trained.policy, true),
-            rng: Rng::new(seed),
-        };
+        let acting = Acting { idle: [Vec::new(), Vec::new()], rng };
         Ok(Self {
             scales: task.scales().to_vec(),
             observation: environment.observation_space().iter().map(|r| (r.low, r.high)).collect(),
@@ -204,6 +230,131 @@ impl PolicyFile {
             acting: Mutex::new(acting),
             file: trained,
         })
+    }
+
+    /// What it settles at when its weights are held.
+    pub(crate) fn library(&self) -> &Library {
+        &self.file.library
+    }
+
+    /// The rewards (r1 ... rm) that occurred in training.
+    pub(crate) fn seen(&self) -> &[Vec<f64>] {
+        self.file.seen.vectors()
+    }
+
+    /// The number of requirements.
+    pub(crate) fn requirement_count(&self) -> usize {
+        self.scales.len() - 1
+    }
+
+    /// The numbers of an observation.
+    pub(crate) fn observation_len(&self) -> usize {
+        self.observation.len()
+    }
+
+    /// The parts of an action.
+    pub(crate) fn action_len(&self) -> usize {
+        self.action.len()
+    }
+
+    /// An observation of the wrong width.
+    pub(crate) fn wrong_width(&self, found: usize) -> PyErr {
+        let expected = self.observation.len();
+        InputError::new_err(format!("the observations have {found} numbers each, expected {expected}"))
+    }
+
+    /// A policy to act with.
+    pub(crate) fn actor(&self, deterministic: bool) -> TrainedPolicy {
+        drawing(&self.file.policy, !deterministic)
+    }
+
+    /// A generator of its own for who draws many actions.
+    pub(crate) fn split_rng(&self) -> Rng {
+        Rng::new(lock(&self.acting).rng.bits())
+    }
+
+    /// Whether every part of an action is a choice, so that actions are whole numbers.
+    fn choices(&self) -> bool {
+        self.action.iter().all(|part| matches!(part, ActionPart::Choice(_)))
+    }
+
+    /// One action as an array.
+    pub(crate) fn action<'py>(&self, py: Python<'py>, action: &[f64]) -> Bound<'py, PyAny> {
+        if self.choices() {
+            return PyArray1::from_iter(py, action.iter().map(|x| *x as i64)).into_any();
+        }
+        action.to_pyarray(py).into_any()
+    }
+
+    /// Actions as an array with a row for each lane.
+    fn turned<'py, T: numpy::Element + Clone>(
+        &self,
+        py: Python<'py>,
+        actions: &Rows,
+        convert: impl Fn(f64) -> T,
+    ) -> PyResult<Bound<'py, PyArray2<T>>> {
+        // Rows without lanes do not know how many they are.
+        let (lanes, parts) = (actions.lanes(), self.action.len());
+        let mut values = vec![convert(0.0); lanes * parts];
+        for row in 0..parts.min(actions.len()) {
+            for (to, from) in values.chunks_exact_mut(parts).zip(actions.row(row)) {
+                to[row] = convert(*from);
+            }
+        }
+        PyArray1::from_vec(py, values).reshape([lanes, parts])
+    }
+
+    /// Observations and weights w0 ... wm, a lane for each observation.
+    pub(crate) fn batch(&self, seen: &Floats<'_>, prices: &Floats<'_>) -> PyResult<(Rows, Rows)> {
+        let m = self.requirement_count();
+        if !matches!(prices.shape(), [n] | [_, n] if *n == m) {
+            let text = format!("the multipliers have shape {}, expected {m} numbers", prices.shape_text());
+            return Err(InputError::new_err(text));
+        }
+        let (lanes, width) = match *seen.shape() {
+            [width] => (1, width),
+            [lanes, width] => (lanes, width),
+            _ => {
+                let shape = seen.shape_text();
+                let text = format!("the observation has shape {shape}, expected one or two dimensions");
+                return Err(InputError::new_err(text));
+            }
+        };
+        match *prices.shape() {
+            [rows, _] if seen.shape().len() == 1 => {
+                let text = format!("there are {rows} rows of multipliers for one observation");
+                return Err(InputError::new_err(text));
+            }
+            [rows, _] if rows != lanes => {
+                let text = format!("there are {lanes} observations, but multipliers for {rows}");
+                return Err(InputError::new_err(text));
+            }
+            _ if width != self.observation.len() => return Err(self.wrong_width(width)),
+            _ => {}
+        }
+        let (mut observation, mut weights) = (Rows::zeros(width, lanes), Rows::zeros(m + 1, lanes));
+        seen.write(&mut observation, 0, "observations")?;
+        prices.write(&mut weights, 1, "multipliers")?;
+        let objective = self.file.specification.objective().is_some();
+        weights.row_mut(0).fill(f64::from(u8::from(objective)));
+        if weights.as_slice().iter().fold(false, |negative, w| negative | (*w < 0.0)) {
+            let least = weights.as_slice().iter().copied().fold(0.0, f64::min);
+            let text = format!("multipliers are nonnegative, but one is {least}");
+            return Err(InputError::new_err(text));
+        }
+        Ok((observation, weights))
+    }
+}
+
+/// What steers an execution.
+pub(crate) fn steering_named(name: &str) -> PyResult<Steering> {
+    match name {
+        "policy" => Ok(Steering::Policy),
+        "library" => Ok(Steering::Library),
+        _ => {
+            let text = format!("the steering is '{name}', expected 'policy' or 'library'");
+            Err(InputError::new_err(text))
+        }
     }
 }
 
@@ -214,24 +365,4 @@ fn drawing(policy: &TrainedPolicy, drawing: bool) -> TrainedPolicy {
         TrainedPolicy::Rbf(policy) => TrainedPolicy::Rbf(Box::new(policy.sampling(drawing))),
         other => other,
     }
-}
-
-/// A row of an array becomes a lane.
-pub(crate) fn rows(array: &PyReadonlyArray2<'_, f64>, width: usize, what: &str) -> PyResult<Rows> {
-    let view = array.as_array();
-    let (lanes, found) = view.dim();
-    if found != width {
-        let text = format!("the {what} have {found} numbers each, expected {width}");
-        return Err(InputError::new_err(text));
-    }
-    let mut rows = Rows::zeros(width, lanes);
-    for ((lane, row), &value) in view.indexed_iter() {
-        if !value.is_finite() {
-            let text =
-                format!("the {what} must be finite numbers, but number {row} of row {lane} is {value}");
-            return Err(InputError::new_err(text));
-        }
-        rows.set(row, lane, value);
-    }
-    Ok(rows)
 }

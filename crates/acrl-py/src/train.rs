@@ -15,8 +15,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use serde::{Deserialize, Serialize};
 
+use crate::arrays::rows;
 use crate::errors::{DivergedError, InputError, file, input, lock};
-use crate::policy::rows;
 use crate::vocabulary::{Objective, Requirement};
 
 /// What a checkpoint of such a training is called.

@@ -93,10 +93,18 @@ pub struct Symptoms<'a> {
     pub settled: &'a [Vec<f64>],
 }
 
-impl Diagnosis {
+impl Symptoms<'_> {
     /// With fewer dual updates than this, growth says nothing.
     const UPDATES: u64 = 20;
 
+    /// Whether multipliers grow, and for long enough to mean something.
+    pub fn growing(&self) -> bool {
+        let most = self.growth.iter().zip(&self.tolerances).map(|(g, t)| g / t).fold(0.0, f64::max);
+        most > 0.5 && self.updates >= Self::UPDATES
+    }
+}
+
+impl Diagnosis {
     /// Judges in this order: met; infeasible by the exact model, or else over all reward vectors
     /// seen; insufficient over the settled averages; growing multipliers; converging.
     ///
@@ -131,10 +139,7 @@ impl Diagnosis {
             (Verdict::Infeasible, named(&|i| game.prices[i] > 1e-9))
         } else if let Some(game) = settled.filter(|g| negative(g.value)) {
             (Verdict::PolicyInsufficient, named(&|i| game.prices[i] > 1e-9))
-        } else if evidence.growth > 0.5
-            && s.updates >= Self::UPDATES
-            && evidence.reach.is_none_or(|reach| reach > 1.0)
-        {
+        } else if s.growing() && evidence.reach.is_none_or(|reach| reach > 1.0) {
             (Verdict::EpochTooShort, named(&|i| growing[i] > 0.5))
         } else {
             (Verdict::Converging, named(&|i| behind[i] > 1.0))

@@ -2,13 +2,11 @@
 
 use std::ops::ControlFlow;
 
-use serde::{Deserialize, Serialize};
-
 use crate::error::arity;
 use crate::execute::Watch;
 use crate::{
     AugmentedState, BatchTask, DualDynamics, Error, Event, Execution, Library, Observer, Rewards, Rng, Rows,
-    Values,
+    Steerer, Steering, Values,
 };
 
 /// π(s, λ) for a batch.
@@ -31,17 +29,6 @@ pub trait BatchPolicy: Send {
     }
 }
 
-/// What turns λ into behaviour.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Steering {
-    /// π(·, λ); and the library, if there is one, once the multipliers keep growing.
-    #[default]
-    Policy,
-    /// The entry of the library that is best at λ, held for an epoch.
-    Library,
-}
-
 /// Runs with dual dynamics, one per lane, that go on together.
 pub struct BatchExecution<'a> {
     task: &'a BatchTask<'a>,
@@ -52,29 +39,25 @@ pub struct BatchExecution<'a> {
     state: Rows,
     observation: Rows,
     weights: Rows,
+    /// Room for those of one lane.
+    lane_weights: Vec<f64>,
     actions: Rows,
     named: Rows,
     rewards: Rows,
     step_rewards: Rewards,
-    /// By lane: the entry of the library in use, once the policy by itself has not been enough.
-    entries: Vec<Option<usize>>,
-    start_length: Vec<u64>,
+    steerers: Vec<Steerer>,
     watches: Vec<Watch>,
     epochs: Vec<u64>,
     objective_weight: f64,
-    steering: Steering,
     steps: u64,
     taken: u64,
 }
 
 impl<'a> BatchExecution<'a> {
-    /// An execution goes over to the library when its epoch has become this many times as long.
-    const FALLBACK: u64 = 4;
-
     /// One run per dynamics, each with its own generator, from states drawn by the environment.
     ///
-    /// With a `library`, a run whose multipliers keep growing after two doublings of its epoch holds from then on
-    /// the entry that is best at its multipliers.
+    /// With a `library`, a run whose multipliers keep growing holds from some time on the entry that is best at its
+    /// multipliers: see [`Steerer`].
     pub fn new(
         task: &'a BatchTask<'a>,
         policy: &'a mut dyn BatchPolicy,
@@ -96,21 +79,20 @@ impl<'a> BatchExecution<'a> {
         let mut execution = Self {
             observation: Rows::zeros(environment.observation_space().len(), lanes),
             weights: Rows::zeros(m + 1, lanes),
+            lane_weights: vec![0.0; m + 1],
             actions: Rows::zeros(environment.action_space().len(), lanes),
             named: Rows::zeros(environment.reward_names().len(), lanes),
             rewards: Rows::zeros(m + 1, lanes),
             step_rewards: Rewards::zeros(m),
-            entries: vec![None; lanes],
-            start_length: dynamics.iter().map(DualDynamics::epoch_length).collect(),
+            steerers: dynamics.iter().map(|one| Steerer::new(Steering::Policy, one)).collect(),
             watches: dynamics.iter().map(|one| Watch::new(one, steps)).collect(),
             epochs: vec![0; lanes],
             objective_weight: if task.has_objective() { 1.0 } else { 0.0 },
-            steering: Steering::Policy,
             steps,
             taken: 0,
             task,
             policy,
-            library: library.filter(|library| !library.entries.is_empty()),
+            library,
             dynamics,
             rngs,
             state,
@@ -129,7 +111,7 @@ impl<'a> BatchExecution<'a> {
 
     /// The same, steered by the library from the first step on, or by the policy as long as it does.
     pub fn steered_by(mut self, steering: Steering) -> Self {
-        self.steering = steering;
+        self.steerers = self.steerers.into_iter().map(|one| one.steered_by(steering)).collect();
         (0..self.dynamics.len()).for_each(|lane| self.set_weights(lane));
         self
     }
@@ -172,26 +154,11 @@ impl<'a> BatchExecution<'a> {
         Ok(flow)
     }
 
-    /// Reads λ off a run's dynamics, and goes over to the library where the policy by itself does not do.
+    /// Turns the multipliers of a run into the weights that its policy is given.
     fn set_weights(&mut self, lane: usize) {
-        let dynamics = &mut self.dynamics[lane];
-        let start = self.start_length[lane];
-        let stuck = dynamics.epoch_length() >= start.saturating_mul(Self::FALLBACK);
-        let fallback = self.steering == Steering::Library || self.entries[lane].is_some();
-        if stuck && !fallback && self.library.is_some() {
-            dynamics.restart_epoch_length(start);
-        }
-        self.weights.set(0, lane, self.objective_weight);
-        for (i, &l) in dynamics.multipliers().as_slice().iter().enumerate() {
-            self.weights.set(i + 1, lane, l);
-        }
-        if let Some(library) = self.library.filter(|_| stuck || fallback) {
-            let lambda: Vec<f64> = self.weights.lane(lane).collect();
-            self.entries[lane] = library.best(&lambda, self.entries[lane], dynamics.epoch_length());
-            if let Some(j) = self.entries[lane] {
-                self.weights.set_lane(lane, &library.entries[j].weights);
-            }
-        }
+        let (dynamics, weights) = (&mut self.dynamics[lane], &mut self.lane_weights);
+        self.steerers[lane].steer(dynamics, self.library, self.objective_weight, weights);
+        self.weights.set_lane(lane, weights);
     }
 
     /// The states of all runs.
@@ -216,7 +183,7 @@ impl<'a> BatchExecution<'a> {
 
     /// The runs that hold entries of the library.
     pub fn fallbacks(&self) -> usize {
-        self.entries.iter().flatten().count()
+        self.steerers.iter().filter(|one| one.entry().is_some()).count()
     }
 
     /// What each run came to.

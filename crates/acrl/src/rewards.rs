@@ -14,8 +14,8 @@ pub struct Rewards(Vec<f64>);
 impl Rewards {
     /// From r₀, r₁ … r_m, which must all be finite.
     pub fn new(values: Vec<f64>) -> Result<Self, Error> {
-        for (i, &value) in values.iter().enumerate() {
-            finite(&format!("reward r{i}"), value)?;
+        if let Some(i) = values.iter().position(|value| !value.is_finite()) {
+            finite(&format!("reward r{i}"), values[i])?;
         }
         if values.is_empty() {
             return Err(Error::Arity { what: "rewards r0..rm".into(), expected: 1, found: 0 });

@@ -1,0 +1,454 @@
+//! The native half of `acrl.Agent`: one call to act, one to observe.
+
+use std::sync::Mutex;
+
+use acrl::{
+    BatchPolicy as _, Diagnosis, DualDynamics, Recollection, Rewards, Rng, Rows, Steerer, Steering, Verdict,
+};
+use acrl_learn::{SeenRewards, TrainedPolicy};
+use numpy::{PyArray1, ToPyArray as _};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyMapping, PyString, PyTuple};
+use serde::{Deserialize, Serialize};
+
+use crate::arrays::Floats;
+use crate::dynamics::Dynamics;
+use crate::errors::{InputError, UnknownNameError, input, lock};
+use crate::policy::{PolicyFile, steering_named};
+use crate::vocabulary::Requirement;
+
+/// Dual dynamics, what turns multipliers into behaviour, and, of a trained policy, the policy itself.
+///
+/// Any thread may use it. Its lock is taken only by a thread that holds the interpreter's, and no Python code runs
+/// meanwhile: so nobody waits for it, and a process that forks leaves it open.
+#[pyclass(frozen, module = "acrl._acrl")]
+pub(crate) struct Agent {
+    /// The names of the rewards r1 ... rm.
+    rewards: Vec<Py<PyString>>,
+    /// The name of r0, if it has one.
+    objective: Option<Py<PyString>>,
+    /// w0 beside the multipliers.
+    objective_weight: f64,
+    policy: Option<Py<PolicyFile>>,
+    hold: u64,
+    run: Mutex<Run>,
+}
+
+struct Run {
+    state: State,
+    acting: Option<Acting>,
+}
+
+/// What is saved.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct State {
+    dynamics: DualDynamics,
+    steerer: Steerer,
+    /// w0 ... wm to act with now.
+    weights: Vec<f64>,
+    recollection: Recollection,
+    /// The rewards (r1 ... rm) of this run, if the policy is not a trained one, which brings its own.
+    seen: SeenRewards,
+    /// The action that is held, and the step from which on.
+    held: Option<(u64, Vec<f64>)>,
+    /// For actions that are drawn.
+    rng: Rng,
+}
+
+/// A trained policy of the agent's own, and room for one lane.
+struct Acting {
+    policy: TrainedPolicy,
+    observation: Rows,
+    weights: Rows,
+    actions: Rows,
+}
+
+#[pymethods]
+impl Agent {
+    /// `objective` is the name of the objective's reward; `weigh` says whether there is an objective at all.
+    #[new]
+    #[pyo3(signature = (dynamics, objective, weigh, policy=None, steering="policy", deterministic=true, hold=1))]
+    #[expect(clippy::too_many_arguments, reason = "called from one place")]
+    fn new(
+        py: Python<'_>,
+        dynamics: &Bound<'_, Dynamics>,
+        objective: Option<&str>,
+        weigh: bool,
+        policy: Option<Py<PolicyFile>>,
+        steering: &str,
+        deterministic: bool,
+        hold: u64,
+    ) -> PyResult<Self> {
+        let mut dynamics = dynamics.get().0.clone();
+        let mut steerer = Steerer::new(steering_named(steering)?, &dynamics);
+        let mut weights = vec![0.0; dynamics.len() + 1];
+        check_fit(&dynamics, policy.as_ref())?;
+        let library = policy.as_ref().map(|policy| policy.get().library());
+        steerer.steer(&mut dynamics, library, f64::from(u8::from(weigh)), &mut weights);
+        let state = State {
+            recollection: Recollection::new(&dynamics),
+            seen: SeenRewards::default(),
+            held: None,
+            rng: policy.as_ref().map_or_else(|| Rng::new(0), |policy| policy.get().split_rng()),
+            dynamics,
+            steerer,
+            weights,
+        };
+        Self::with_state(py, state, objective, weigh, policy, deterministic, hold)
+    }
+
+    /// From what `to_json` gave, to the bit.
+    #[staticmethod]
+    #[pyo3(signature = (text, objective, weigh, policy=None, deterministic=true, hold=1))]
+    fn from_json(
+        py: Python<'_>,
+        text: &str,
+        objective: Option<&str>,
+        weigh: bool,
+        policy: Option<Py<PolicyFile>>,
+        deterministic: bool,
+        hold: u64,
+    ) -> PyResult<Self> {
+        let wrong = |error| InputError::new_err(format!("the state of the agent cannot be read: {error}"));
+        let state: State = serde_json::from_str(text).map_err(wrong)?;
+        check_fit(&state.dynamics, policy.as_ref())?;
+        let parts = policy.as_ref().map_or(0, |policy| policy.get().action_len());
+        let fits = state.weights.len() == state.dynamics.len() + 1
+            && state.weights.iter().all(|w| w.is_finite() && *w >= 0.0)
+            && state.held.as_ref().is_none_or(|(_, action)| action.len() == parts);
+        if !fits {
+            return Err(InputError::new_err("the state of the agent does not fit its policy"));
+        }
+        Self::with_state(py, state, objective, weigh, policy, deterministic, hold)
+    }
+
+    /// The whole state as JSON.
+    fn to_json(&self) -> PyResult<String> {
+        let wrong = |error| InputError::new_err(format!("the state cannot be written: {error}"));
+        serde_json::to_string(&lock(&self.run).state).map_err(wrong)
+    }
+
+    /// The action of the trained policy for one observation; `None` if that is no array of floats, and has to be made
+    /// one first.
+    fn act<'py>(
+        &self,
+        py: Python<'py>,
+        observation: &Bound<'py, PyAny>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let policy = self.policy.as_ref().map(Py::get);
+        let policy = policy.ok_or_else(|| InputError::new_err("the agent has no trained policy"))?;
+        let action = match self.held() {
+            Some(action) => action,
+            None => match Floats::new(observation) {
+                Some(seen) => self.decide(policy, &seen)?,
+                None => return Ok(None),
+            },
+        };
+        Ok(Some(policy.action(py, &action)))
+    }
+
+    /// Takes note of one step's rewards, by name or in order, in the user's signs. True if the multipliers moved.
+    fn observe(&self, rewards: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let values = self.read(rewards)?;
+        let run = &mut *lock(&self.run);
+        run.observe(values, self.policy.as_ref().map(Py::get), self.objective_weight)
+    }
+
+    /// Changes one bound from the next step on, and opens a new ledger.
+    fn set_bound(&self, name: &str, bound: f64) -> PyResult<()> {
+        let state = &mut lock(&self.run).state;
+        state.dynamics.set_bound(name, bound).map_err(input)?;
+        state.recollection = Recollection::new(&state.dynamics);
+        Ok(())
+    }
+
+    /// The multipliers to act with now.
+    fn multipliers<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<f64>> {
+        let found = lock(&self.run).state.dynamics.multipliers().clone();
+        found.as_slice().to_pyarray(py)
+    }
+
+    /// The weights w0 ... wm of these multipliers; w0 is 0 without an objective.
+    fn weights<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<f64>> {
+        let found = lock(&self.run).state.dynamics.multipliers().weights(self.objective_weight > 0.0);
+        found.to_pyarray(py)
+    }
+
+    /// The weights w0 ... wm that a trained policy acts on, which need not add up to 1.
+    fn acting_weights<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<f64>> {
+        let found = lock(&self.run).state.weights.clone();
+        found.to_pyarray(py)
+    }
+
+    /// What steers it now, and the entry of the library that is held.
+    fn steering(&self) -> (&'static str, Option<usize>) {
+        let steerer = &lock(&self.run).state.steerer;
+        let name = match steerer.steering() {
+            Steering::Policy => "policy",
+            Steering::Library => "library",
+        };
+        (name, steerer.entry())
+    }
+
+    /// The requirements in force.
+    fn requirements(&self) -> Vec<Requirement> {
+        lock(&self.run).state.dynamics.requirements().iter().map(|r| Requirement(r.clone())).collect()
+    }
+
+    /// The averages of r0 ... rm since the ledger was opened, those of the requirements in the user's signs.
+    fn averages(&self) -> Vec<f64> {
+        let dynamics = &lock(&self.run).state.dynamics;
+        let mut averages = dynamics.averages();
+        for (average, requirement) in averages[1..].iter_mut().zip(dynamics.requirements()) {
+            *average = requirement.sign() * *average + 0.0; // adding 0 turns -0 into 0
+        }
+        averages
+    }
+
+    /// The steps since the ledger was opened, and name, bound, average and certified shortfall of each requirement.
+    fn certificate(&self) -> (u64, Vec<(String, f64, f64, f64)>) {
+        let certificate = lock(&self.run).state.dynamics.certificate();
+        let entries = certificate.requirements.into_iter();
+        (certificate.steps, entries.map(|c| (c.name, c.bound, c.average, c.shortfall)).collect())
+    }
+
+    /// What is the matter, if anything, as JSON with the fields that `acrl run --json` has.
+    fn diagnosis(&self, tolerance: f64) -> PyResult<String> {
+        let state = &lock(&self.run).state;
+        let mut symptoms = state.recollection.symptoms(&state.dynamics, tolerance);
+        let mut settled = Vec::new();
+        let mut seen: &[Vec<f64>] = &[];
+        match self.policy.as_ref().map(Py::get) {
+            Some(policy) => {
+                settled = policy.library().settled();
+                seen = policy.seen();
+            }
+            // What such a policy settles at is a mixture of what it was seen to get, once it was seen for long enough.
+            None if symptoms.growing() => settled = state.seen.vectors().to_vec(),
+            None => {}
+        }
+        (symptoms.settled, symptoms.seen) = (&settled, seen);
+        let mut diagnosis = Diagnosis::judge(&symptoms);
+        if state.recollection.steps() == 0 && !state.dynamics.is_empty() {
+            // A shortfall of 0 before the first step is no achievement.
+            diagnosis.verdict = Verdict::Converging;
+        }
+        let wrong = |error| InputError::new_err(format!("the diagnosis cannot be written: {error}"));
+        serde_json::to_string(&diagnosis).map_err(wrong)
+    }
+
+    /// The ranges of the requirements' rewards.
+    fn scales(&self) -> Vec<f64> {
+        lock(&self.run).state.dynamics.scales().to_vec()
+    }
+
+    /// The length of the current epoch, in steps.
+    #[getter]
+    fn epoch(&self) -> u64 {
+        lock(&self.run).state.dynamics.epoch_length()
+    }
+
+    /// The steps observed in all.
+    #[getter]
+    fn steps(&self) -> u64 {
+        lock(&self.run).state.dynamics.steps()
+    }
+}
+
+impl Agent {
+    fn with_state(
+        py: Python<'_>,
+        state: State,
+        objective: Option<&str>,
+        weigh: bool,
+        policy: Option<Py<PolicyFile>>,
+        deterministic: bool,
+        hold: u64,
+    ) -> PyResult<Self> {
+        let acting = policy.as_ref().map(|policy| {
+            let policy = policy.get();
+            Acting {
+                policy: policy.actor(deterministic),
+                observation: Rows::zeros(policy.observation_len(), 1),
+                weights: Rows::zeros(state.weights.len(), 1),
+                actions: Rows::zeros(policy.action_len(), 1),
+            }
+        });
+        let name = |r: &acrl::Requirement| PyString::intern(py, r.reward()).unbind();
+        Ok(Self {
+            rewards: state.dynamics.requirements().iter().map(name).collect(),
+            objective: objective.map(|name| PyString::intern(py, name).unbind()),
+            objective_weight: f64::from(u8::from(weigh)),
+            policy,
+            hold,
+            run: Mutex::new(Run { state, acting }),
+        })
+    }
+
+    /// The action that is held, until as many steps have been observed.
+    fn held(&self) -> Option<Vec<f64>> {
+        if self.hold <= 1 {
+            return None;
+        }
+        let state = &lock(&self.run).state;
+        let (at, action) = state.held.as_ref()?;
+        let since = state.dynamics.steps().saturating_sub(*at);
+        (0 < since && since < self.hold).then(|| action.clone())
+    }
+
+    /// A new action.
+    fn decide(&self, policy: &PolicyFile, seen: &Floats<'_>) -> PyResult<Vec<f64>> {
+        let width = policy.observation_len();
+        match seen.shape() {
+            [n] if *n == width => {}
+            [n] => return Err(policy.wrong_width(*n)),
+            _ => {
+                let text =
+                    format!("the observation has shape {}, expected {width} numbers", seen.shape_text());
+                return Err(InputError::new_err(text));
+            }
+        }
+        let Run { state, acting } = &mut *lock(&self.run);
+        let Some(acting) = acting else { return Ok(Vec::new()) };
+        seen.write(&mut acting.observation, 0, "observations")?;
+        acting.weights.as_mut_slice().copy_from_slice(&state.weights);
+        let Acting { policy, observation, weights, actions } = acting;
+        policy.act(observation, weights, actions, std::slice::from_mut(&mut state.rng)).map_err(input)?;
+        let action = actions.as_slice().to_vec();
+        if self.hold > 1 {
+            state.held = Some((state.dynamics.steps(), action.clone()));
+        }
+        Ok(action)
+    }
+
+    /// r0 ... rm in the user's signs.
+    fn read<'py>(&self, rewards: &Bound<'py, PyAny>) -> PyResult<Vec<f64>> {
+        if let Ok(named) = rewards.cast::<PyDict>() {
+            return self.by_name(rewards, |name| named.get_item(name));
+        }
+        let m = self.rewards.len();
+        let mut values = Vec::with_capacity(m + 2);
+        match Floats::new(rewards) {
+            Some(floats) if floats.shape().len() == 1 => floats.extend(&mut values),
+            _ if rewards.is_instance_of::<PyString>() => return Err(no_rewards(rewards)),
+            _ if !rewards.is_instance_of::<PyList>() && !rewards.is_instance_of::<PyTuple>() => {
+                if let Ok(named) = rewards.cast::<PyMapping>() {
+                    let get = |name: &Bound<'py, PyString>| {
+                        if named.contains(name)? { named.get_item(name).map(Some) } else { Ok(None) }
+                    };
+                    return self.by_name(rewards, get);
+                }
+                let items = rewards.try_iter().map_err(|_| no_rewards(rewards))?;
+                // One too many is enough to know, should there be no end.
+                for item in items.take(m + 2) {
+                    values.push(number(&item?, &|| format!("number {} of the rewards", values.len()))?);
+                }
+            }
+            _ => {
+                for item in rewards.try_iter()?.take(m + 2) {
+                    values.push(number(&item?, &|| format!("number {} of the rewards", values.len()))?);
+                }
+            }
+        }
+        if values.len() == m {
+            values.insert(0, 0.0);
+        } else if values.len() != m + 1 {
+            let found = rewards.len().unwrap_or(values.len());
+            let text =
+                format!("rewards: expected {m} numbers, or {} with the objective, found {found}", m + 1);
+            return Err(InputError::new_err(text));
+        }
+        self.check(rewards.py(), values)
+    }
+
+    fn by_name<'py>(
+        &self,
+        rewards: &Bound<'py, PyAny>,
+        get: impl Fn(&Bound<'py, PyString>) -> PyResult<Option<Bound<'py, PyAny>>>,
+    ) -> PyResult<Vec<f64>> {
+        let py = rewards.py();
+        let told = |name: &Bound<'py, PyString>| format!("the reward '{name}'");
+        let mut values = vec![0.0];
+        if let Some(name) = self.objective.as_ref().map(|name| name.bind(py))
+            && let Some(value) = get(name)?
+        {
+            values[0] = number(&value, &|| told(name))?;
+        }
+        for name in self.rewards.iter().map(|name| name.bind(py)) {
+            let Some(value) = get(name)? else {
+                let keys = rewards.try_iter()?.map(|key| key?.str().map(|key| key.to_string()));
+                let keys = keys.collect::<PyResult<Vec<_>>>()?.join(", ");
+                let found = if keys.is_empty() { "none" } else { &keys };
+                return Err(UnknownNameError::new_err(format!("{} is missing: found {found}", told(name))));
+            };
+            values.push(number(&value, &|| told(name))?);
+        }
+        self.check(py, values)
+    }
+
+    /// All of them must be finite.
+    fn check(&self, py: Python<'_>, values: Vec<f64>) -> PyResult<Vec<f64>> {
+        let Some(place) = values.iter().position(|value| !value.is_finite()) else { return Ok(values) };
+        let name = match (place, &self.objective) {
+            (0, None) => "the objective".to_owned(),
+            (0, Some(name)) => format!("the reward '{}'", name.bind(py)),
+            _ => format!("the reward '{}'", self.rewards[place - 1].bind(py)),
+        };
+        let text = format!("{name} must be a finite number, but it is {}", values[place]);
+        Err(InputError::new_err(text))
+    }
+}
+
+impl Run {
+    fn observe(
+        &mut self,
+        mut values: Vec<f64>,
+        policy: Option<&PolicyFile>,
+        objective: f64,
+    ) -> PyResult<bool> {
+        let State { dynamics, steerer, weights, recollection, seen, .. } = &mut self.state;
+        for (value, requirement) in values[1..].iter_mut().zip(dynamics.requirements()) {
+            *value *= requirement.sign();
+        }
+        let rewards = Rewards::new(values).map_err(input)?;
+        let updated = dynamics.observe(&rewards).map_err(input)?.is_some();
+        recollection.step(dynamics, updated);
+        if policy.is_none() {
+            seen.see(rewards.requirements());
+        }
+        if updated {
+            steerer.steer(dynamics, policy.map(PolicyFile::library), objective, weights);
+        }
+        Ok(updated)
+    }
+}
+
+/// A policy acts on as many weights as there are requirements, and one more.
+fn check_fit(dynamics: &DualDynamics, policy: Option<&Py<PolicyFile>>) -> PyResult<()> {
+    match policy.map(|policy| policy.get().requirement_count()) {
+        Some(m) if m != dynamics.len() => {
+            let text =
+                format!("the policy was trained for {m} requirements, but the agent has {}", dynamics.len());
+            Err(InputError::new_err(text))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A number, whatever its type.
+fn number(value: &Bound<'_, PyAny>, name: &dyn Fn() -> String) -> PyResult<f64> {
+    value.extract::<f64>().map_err(|error| {
+        if !error.is_instance_of::<PyTypeError>(value.py()) {
+            return error;
+        }
+        let found = value.repr().map_or_else(|_| "of no known kind".to_owned(), |text| text.to_string());
+        InputError::new_err(format!("{} is {found}, expected a number", name()))
+    })
+}
+
+fn no_rewards(found: &Bound<'_, PyAny>) -> PyErr {
+    let found = found.repr().map_or_else(|_| "of no known kind".to_owned(), |text| text.to_string());
+    InputError::new_err(format!("the rewards are {found}, expected numbers by name or in order"))
+}

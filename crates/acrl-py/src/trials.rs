@@ -1,0 +1,124 @@
+//! What tests and benchmarks ask of policies, and users do not.
+
+use std::hint::black_box;
+use std::path::Path;
+use std::time::Instant;
+
+use acrl::{
+    BatchExecution, BatchPolicy as _, BatchTask, Rng, Rows, RunReport, Silent, Specification, Symptoms,
+};
+use acrl_envs::{Continuous, Problem, Source};
+use acrl_learn::{Ppo, PpoSettings, TrainedPolicy};
+use numpy::{PyArray1, PyArray2, PyArrayMethods as _};
+use pyo3::prelude::*;
+
+use crate::arrays::Floats;
+use crate::dynamics::Dynamics;
+use crate::errors::{InputError, input};
+use crate::policy::{PolicyFile, steering_named};
+
+/// The shares of the rewards' ranges by which averages may be behind.
+const TOLERANCE: f64 = 0.005;
+
+/// Observations [steps, n], weights w0 ... wm [steps, m + 1], rewards r0 ... rm [steps, m + 1], and the diagnosis.
+type Trace<'py> = (Bound<'py, PyArray2<f64>>, Bound<'py, PyArray2<f64>>, Bound<'py, PyArray2<f64>>, String);
+
+/// One run in the problem that a policy embeds, as `acrl run` does it: what was seen before each step, the weights that
+/// were acted on, the rewards that came of it, in the user's signs, and the diagnosis as JSON.
+#[pyfunction]
+pub(crate) fn trace<'py>(
+    policy: &Bound<'py, PolicyFile>,
+    dynamics: &Bound<'py, Dynamics>,
+    steering: &str,
+    steps: usize,
+    seed: u64,
+) -> PyResult<Trace<'py>> {
+    let (py, file) = (policy.py(), &policy.get().file);
+    let dynamics = dynamics.get().0.clone();
+    let requirements = dynamics.requirements().to_vec();
+    let specification =
+        Specification::new(file.specification.objective().cloned(), requirements).map_err(input)?;
+    let environment = environment(policy.get())?;
+    let task = BatchTask::new(environment.batch(), specification).map_err(input)?;
+    let mut acting = file.policy.clone();
+    let (library, rngs) = (Some(&file.library), vec![Rng::new(seed)]);
+    let mut execution = BatchExecution::new(&task, &mut acting, library, vec![dynamics], rngs, steps as u64)
+        .map_err(input)?
+        .steered_by(steering_named(steering)?);
+    let mut signs = vec![task.specification().objective().map_or(1.0, acrl::Objective::sign)];
+    signs.extend(task.specification().requirements().iter().map(acrl::Requirement::sign));
+    let (n, m) = (task.environment().observation_space().len(), signs.len());
+    let mut seen = Rows::zeros(n, 1);
+    let (mut observations, mut weights, mut rewards) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..steps {
+        task.environment().observe(execution.state(), &mut seen);
+        observations.extend_from_slice(seen.as_slice());
+        weights.extend_from_slice(execution.weights().as_slice());
+        // A silent observer never stops a run.
+        let _ = execution.step(&mut Silent).map_err(input)?;
+        rewards.extend(execution.rewards().as_slice().iter().zip(&signs).map(|(r, sign)| r * sign));
+    }
+    let (scales, settled) = (&task.scales()[1..], file.library.settled());
+    let symptoms = Symptoms {
+        scales: scales.to_vec(),
+        tolerances: scales.iter().map(|scale| TOLERANCE * scale).collect(),
+        seen: file.seen.vectors(),
+        settled: &settled,
+        ..Symptoms::default()
+    };
+    let runs = execution.finish().map_err(input)?;
+    let report = RunReport::new(task.specification(), &runs, symptoms);
+    let wrong = |error| InputError::new_err(format!("the diagnosis cannot be written: {error}"));
+    let diagnosis = serde_json::to_string(&report.map(|report| report.diagnosis)).map_err(wrong)?;
+    let array = |values: Vec<f64>, width: usize| PyArray1::from_vec(py, values).reshape([steps, width]);
+    Ok((array(observations, n)?, array(weights, m)?, array(rewards, m)?, diagnosis))
+}
+
+/// The seconds that each of so many repetitions of acting on a batch takes in Rust.
+#[pyfunction]
+pub(crate) fn seconds_to_act(
+    policy: &Bound<'_, PolicyFile>,
+    observations: &Bound<'_, PyAny>,
+    multipliers: &Bound<'_, PyAny>,
+    repeats: usize,
+) -> PyResult<Vec<f64>> {
+    let (Some(seen), Some(prices)) = (Floats::new(observations), Floats::new(multipliers)) else {
+        return Err(InputError::new_err("expected arrays of floats"));
+    };
+    let (observation, weights) = policy.get().batch(&seen, &prices)?;
+    let mut actions = Rows::zeros(policy.get().action_len(), observation.lanes());
+    let mut rngs: Vec<Rng> = (0..observation.lanes() as u64).map(|lane| Rng::stream(0, lane)).collect();
+    let mut actor = policy.get().actor(true);
+    let mut once = || {
+        let start = Instant::now();
+        actor.act(black_box(&observation), black_box(&weights), &mut actions, &mut rngs)?;
+        black_box(&actions);
+        Ok(start.elapsed().as_secs_f64())
+    };
+    let seconds: Result<_, acrl::Error> = (0..repeats).map(|_| once()).collect();
+    seconds.map_err(input)
+}
+
+/// The same policy with a network of these widths that has not been trained: it takes as long as one that has.
+#[pyfunction]
+pub(crate) fn untrained(
+    policy: &Bound<'_, PolicyFile>,
+    hidden: Vec<usize>,
+    seed: u64,
+) -> PyResult<PolicyFile> {
+    let mut file = policy.get().file.clone();
+    let environment = environment(policy.get())?;
+    let task = BatchTask::new(environment.batch(), file.specification.clone()).map_err(input)?;
+    let settings = PpoSettings { hidden, hold: Some(1), ..PpoSettings::default() };
+    file.policy = TrainedPolicy::Mlp(Box::new(Ppo::new(&task, settings, seed).map_err(input)?.policy()));
+    let container = file.to_container().map_err(input)?;
+    PolicyFile::from_container(container, Path::new("untrained"), Rng::new(seed))
+}
+
+/// The environment of the problem that a policy embeds.
+fn environment(policy: &PolicyFile) -> PyResult<Continuous> {
+    match Problem::parse(&policy.file.problem).map_err(input)?.source {
+        Source::Continuous(environment) => Ok(environment),
+        _ => Err(InputError::new_err("the problem that the policy embeds is finite")),
+    }
+}
