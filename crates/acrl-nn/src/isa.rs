@@ -1,9 +1,11 @@
 //! Vectors of 16 lanes on each instruction set, and the choice among them at run time.
 //!
 //! `pulp` proves that an instruction exists by a token, so that there is no unsafe code here. Every set works on 16
-//! lanes and adds them up in the same order; with fused multiply-add the results are the same to the bit.
+//! lanes and adds them up in the same order; with fused multiply-add the results are the same to the bit but for tanh,
+//! for which AVX-512 has a faster way.
 
 use crate::batch::TILE;
+use crate::math::{tanh_quotient, tanh_quotients};
 
 /// The instruction sets there is code for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,6 +74,19 @@ pub(crate) trait Isa: Copy {
     fn to_exponent(self, a: Self::V) -> Self::V;
     /// The sum of the lanes: halves are added to each other until one lane is left.
     fn sum(self, a: Self::V) -> f32;
+
+    /// tanh a: |error| ≤ 10⁻⁶ and |tanh a| < 1; NaN stays NaN.
+    #[inline(always)]
+    fn tanh(self, a: Self::V) -> Self::V {
+        tanh_quotient(self, a)
+    }
+
+    /// tanh of two vectors: |error| ≤ 10⁻⁶, |tanh| ≤ 1 + 1.2·10⁻⁷; a NaN in one is a NaN in that lane of it, and may be
+    /// one in the same lane of the other.
+    #[inline(always)]
+    fn tanh_pair(self, a: Self::V, b: Self::V) -> (Self::V, Self::V) {
+        tanh_quotients(self, a, b)
+    }
 
     /// The sum of the lanes of each of 16 vectors, in the order of [`Isa::sum`].
     #[inline(always)]

@@ -8,7 +8,6 @@
 
 use crate::batch::TILE;
 use crate::isa::{Isa, Line, Tiles};
-use crate::math::{tanh_pair, tanh_vector};
 
 /// Vectors of a block.
 pub(crate) const LINES: usize = 2;
@@ -131,9 +130,9 @@ impl<const TANH: bool> Product for Forward<'_, TANH> {
         for r in 0..R {
             for l in 0..L {
                 if TANH && r % 2 == 1 {
-                    (acc[r - 1][l], acc[r][l]) = tanh_pair(isa, acc[r - 1][l], acc[r][l]);
+                    (acc[r - 1][l], acc[r][l]) = isa.tanh_pair(acc[r - 1][l], acc[r][l]);
                 } else if TANH && R == 1 {
-                    acc[r][l] = tanh_vector(isa, acc[r][l]);
+                    acc[r][l] = isa.tanh(acc[r][l]);
                 }
             }
         }

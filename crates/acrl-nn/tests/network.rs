@@ -71,7 +71,10 @@ fn check(shape: &[usize], lanes: usize, seed: u64) {
         let mut work = Workspace::for_inference(&net, lanes).with_instructions(set);
         let inferred = net.infer(&x, &mut work);
         assert!(inferred.iter_rows().zip(found.output.iter_rows()).all(|(a, b)| bits(a) == bits(b)));
-        // AVX2 gives the bits of AVX-512.
+        // AVX2 gives the bits of AVX-512 where there is no tanh, which they make in different ways.
+        if shape.len() > 2 {
+            continue;
+        }
         if set == Instructions::Avx512 {
             same_bits = Some(found);
         } else if let (Instructions::Avx2, Some(best)) = (set, &same_bits) {

@@ -1,6 +1,7 @@
 //! The distribution of actions: a number is normal, a choice is categorical, and parts are independent.
 
 use acrl::{ActionPart, Error, Rng};
+use acrl_nn::Batch;
 use serde::{Deserialize, Serialize};
 
 /// How the outputs of an actor become actions.
@@ -78,43 +79,53 @@ impl ActionHeads {
         }
     }
 
-    /// Draws an action in a lane; writes it in the actor's units and returns ln π(a).
-    #[inline]
-    pub fn sample(
+    /// Draws an action in every lane: gives it to `write` as part, lane and value in the actor's units, and ln π(a) to `log`.
+    ///
+    /// Each lane draws from its own generator.
+    pub(crate) fn sample(
         &self,
-        output: impl Fn(usize) -> f32,
+        output: &Batch,
         log_deviations: &[f32],
-        rng: &mut Rng,
-        mut write: impl FnMut(usize, f32),
-    ) -> f32 {
-        let (mut row, mut number, mut log) = (0, 0, 0.0f32);
+        noise: &mut Noise,
+        rngs: &mut [Rng],
+        log: &mut [f32],
+        mut write: impl FnMut(usize, usize, f32),
+    ) {
+        noise.draw(self.numbers(), rngs);
+        log.fill(0.0);
+        let (mut row, mut number) = (0, 0);
         for (index, &part) in self.parts.iter().enumerate() {
             match part {
                 ActionPart::Number(_) => {
-                    let (mean, log_deviation) = (output(row), log_deviations[number]);
-                    let noise = rng.normal() as f32;
-                    write(index, mean + log_deviation.exp() * noise);
-                    log += -0.5 * noise * noise - log_deviation;
+                    let log_deviation = log_deviations[number];
+                    let deviation = log_deviation.exp();
+                    let lanes = output.row(row).iter().zip(noise.row(number)).zip(log.iter_mut());
+                    for (lane, ((mean, noise), log)) in lanes.enumerate() {
+                        write(index, lane, mean + deviation * noise);
+                        *log += -0.5 * noise * noise - log_deviation;
+                    }
                     number += 1;
                 }
                 ActionPart::Choice(n) => {
-                    let total = log_sum_exp(n, |k| output(row + k));
-                    let mut u = rng.uniform() as f32;
-                    let mut chosen = n - 1;
-                    for k in 0..n {
-                        u -= (output(row + k) - total).exp();
-                        if u < 0.0 {
-                            chosen = k;
-                            break;
+                    for (lane, (rng, log)) in rngs.iter_mut().zip(log.iter_mut()).enumerate() {
+                        let logit = |k: usize| output.row(row + k)[lane];
+                        let total = log_sum_exp(n, logit);
+                        let mut u = rng.uniform() as f32;
+                        let mut chosen = n - 1;
+                        for k in 0..n {
+                            u -= (logit(k) - total).exp();
+                            if u < 0.0 {
+                                chosen = k;
+                                break;
+                            }
                         }
+                        write(index, lane, chosen as f32);
+                        *log += logit(chosen) - total;
                     }
-                    write(index, chosen as f32);
-                    log += output(row + chosen) - total;
                 }
             }
             row += width(part);
         }
-        log
     }
 
     /// ln π(a) in all lanes of a chunk, where rows of `outputs` and `actions` are `stride` apart.
@@ -173,10 +184,15 @@ impl ActionHeads {
                     let inverse = (-log_deviations[number]).exp();
                     // In 16 places: one by one, each addition would wait for the one before it.
                     let mut sums = [0.0f32; 16];
-                    for b in 0..lanes {
-                        let z = (action[b] - mean[b]) * inverse;
-                        mean[b] = d_log[b] * z * inverse;
-                        sums[b % 16] += d_log[b] * (z * z - 1.0);
+                    let tiles = mean.chunks_mut(16).zip(action.chunks(16)).zip(d_log.chunks(16));
+                    for ((mean, action), d_log) in tiles {
+                        for (((mean, action), d_log), sum) in
+                            mean.iter_mut().zip(action).zip(d_log).zip(&mut sums)
+                        {
+                            let z = (action - *mean) * inverse;
+                            *mean = d_log * z * inverse;
+                            *sum += d_log * (z * z - 1.0);
+                        }
                     }
                     d_log_deviations[number] += sums.iter().sum::<f32>();
                     number += 1;
@@ -198,6 +214,37 @@ impl ActionHeads {
             }
             row += width(part);
         }
+    }
+}
+
+/// Standard normal numbers, a row for each number of an action; the memory is used again.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Noise {
+    lanes: usize,
+    bits: Vec<u64>,
+    /// An even number of rows.
+    rows: Vec<f32>,
+}
+
+impl Noise {
+    /// Draws so many numbers in each lane, of its own generator.
+    fn draw(&mut self, numbers: usize, rngs: &mut [Rng]) {
+        self.lanes = rngs.len();
+        self.bits.resize(self.lanes, 0);
+        self.rows.resize(numbers.next_multiple_of(2) * self.lanes, 0.0);
+        if self.lanes == 0 {
+            return;
+        }
+        for pair in self.rows.chunks_exact_mut(2 * self.lanes) {
+            self.bits.iter_mut().zip(&mut *rngs).for_each(|(bits, rng)| *bits = rng.bits());
+            let (first, second) = pair.split_at_mut(self.lanes);
+            acrl_nn::normals(&self.bits, first, second);
+        }
+    }
+
+    /// The numbers of a row in all lanes.
+    fn row(&self, row: usize) -> &[f32] {
+        &self.rows[row * self.lanes..][..self.lanes]
     }
 }
 
@@ -264,18 +311,29 @@ mod tests {
 
     #[test]
     fn what_is_drawn_has_the_probability_that_is_told() {
+        const LANES: usize = 100;
         let heads = heads();
         let outputs = [0.3f32, -0.2, 0.9, 0.1, -0.7];
         let deviations = [-0.4f32, 0.2];
-        let mut rng = Rng::new(3);
-        let mut counts = [0.0; 3];
-        for _ in 0..20_000 {
-            let mut actions = [0.0; 3];
-            let told = heads.sample(|k| outputs[k], &deviations, &mut rng, |k, u| actions[k] = u);
-            let mut log = [0.0];
-            heads.log_probabilities(&outputs, &actions, 1, &deviations, &mut log);
-            assert!((told - log[0]).abs() < 1e-4);
-            counts[actions[1] as usize] += 1.0 / 20_000.0;
+        let mut output = Batch::new(5, LANES);
+        (0..5).for_each(|k| output.row_mut(k).fill(outputs[k]));
+        let mut rngs: Vec<Rng> = (0..LANES as u64).map(|lane| Rng::stream(3, lane)).collect();
+        let (mut actions, mut told, mut noise) = ([[0.0; 3]; LANES], [0.0; LANES], Noise::default());
+        let (mut counts, mut squares) = ([0.0; 3], [0.0; 2]);
+        for _ in 0..200 {
+            let write = |part: usize, lane: usize, u: f32| actions[lane][part] = u;
+            heads.sample(&output, &deviations, &mut noise, &mut rngs, &mut told, write);
+            for (actions, told) in actions.iter().zip(told) {
+                let mut log = [0.0];
+                heads.log_probabilities(&outputs, actions, 1, &deviations, &mut log);
+                assert!((told - log[0]).abs() < 1e-4);
+                counts[actions[1] as usize] += 1.0 / 20_000.0;
+                squares[0] += (actions[0] - outputs[0]).powi(2) / 20_000.0;
+                squares[1] += (actions[2] - outputs[4]).powi(2) / 20_000.0;
+            }
+        }
+        for i in 0..2 {
+            assert!((squares[i] / (2.0 * deviations[i]).exp() - 1.0).abs() < 0.05);
         }
         let total = log_sum_exp(3, |k| outputs[1 + k]);
         for k in 0..3 {

@@ -7,6 +7,7 @@ use acrl_nn::{Adam, Batch, Mlp, Workspace, clip_norm};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
+use super::action::Noise;
 use super::chunk::{CHUNK, Chunk};
 use super::policy::Inputs;
 use super::rollout::Rollout;
@@ -52,6 +53,7 @@ pub(crate) struct Figures {
 struct Acting {
     input: Batch,
     work: Workspace,
+    noise: Noise,
 }
 
 /// By how much neurons heed the weights w more than the observation at first. What to do depends on w in every state,
@@ -177,20 +179,19 @@ impl Networks {
         let acting = self.acting.get_or_insert_with(|| Acting {
             input: Batch::new(inputs.len(), n),
             work: Workspace::for_inference(actor, n),
+            noise: Noise::default(),
         });
         for row in 0..inputs.len() {
             acting.input.row_mut(row).copy_from_slice(&rollout.inputs[row * longer + t * n..][..n]);
         }
         let output = actor.infer(&acting.input, &mut acting.work);
-        for (lane, rng) in rngs.iter_mut().enumerate() {
-            let write = |part: usize, u: f32| {
-                rollout.actions[part * block + t * n + lane] = u;
-                let action = ActionHeads::to_environment(heads.parts()[part], f64::from(u));
-                actions.set(part, lane, action);
-            };
-            let log = heads.sample(|row| output.row(row)[lane], log_deviations, rng, write);
-            rollout.log_probabilities[t * n + lane] = log;
-        }
+        let Rollout { actions: drawn, log_probabilities, .. } = rollout;
+        let log = &mut log_probabilities[t * n..(t + 1) * n];
+        let write = |part: usize, lane: usize, u: f32| {
+            drawn[part * block + t * n + lane] = u;
+            actions.set(part, lane, ActionHeads::to_environment(heads.parts()[part], f64::from(u)));
+        };
+        heads.sample(output, log_deviations, &mut acting.noise, rngs, log, write);
         rollout.rewards.chunks_exact_mut(block).for_each(|row| row[t * n..(t + 1) * n].fill(0.0));
     }
 

@@ -5,6 +5,7 @@ use acrl_nn::{Batch, Mlp, Workspace};
 use serde::{Deserialize, Serialize};
 
 use super::ActionHeads;
+use super::action::Noise;
 
 /// What networks see: observations scaled to [−1, 1], and weights in units of the rewards' ranges that add up to 1.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -154,6 +155,9 @@ struct Scratch {
     input: Batch,
     work: Workspace,
     totals: Vec<f64>,
+    noise: Noise,
+    /// ln π(a), which is not asked for.
+    log: Vec<f32>,
 }
 
 impl MlpPolicy {
@@ -212,7 +216,8 @@ impl BatchPolicy for MlpPolicy {
             let input = Batch::new(self.inputs.len(), lanes);
             // Whatever fits into the one must fit into the other.
             let work = Workspace::for_inference(&self.actor, input.capacity());
-            self.scratch = Some(Scratch { input, work, totals: Vec::new() });
+            let (totals, log) = (Vec::new(), Vec::new());
+            self.scratch = Some(Scratch { input, work, totals, noise: Noise::default(), log });
         }
         let Some(scratch) = &mut self.scratch else { return Ok(()) };
         scratch.input.set_lanes(lanes);
@@ -222,13 +227,13 @@ impl BatchPolicy for MlpPolicy {
         self.inputs.normalise(weights, &mut scratch.input, &mut scratch.totals);
         let output = self.actor.infer(&scratch.input, &mut scratch.work);
         if self.sampling {
-            for (lane, rng) in rngs.iter_mut().enumerate() {
-                let write = |part: usize, u: f32| {
-                    let action = ActionHeads::to_environment(self.heads.parts()[part], f64::from(u));
-                    actions.set(part, lane, action);
-                };
-                self.heads.sample(|row| output.row(row)[lane], &self.log_deviations, rng, write);
-            }
+            let write = |part: usize, lane: usize, u: f32| {
+                let action = ActionHeads::to_environment(self.heads.parts()[part], f64::from(u));
+                actions.set(part, lane, action);
+            };
+            let Scratch { noise, log, .. } = scratch;
+            log.resize(lanes, 0.0);
+            self.heads.sample(output, &self.log_deviations, noise, rngs, log, write);
             return Ok(());
         }
         for lane in 0..lanes {

@@ -2,6 +2,7 @@
 
 use super::{Isa, Kernel, Tiles};
 use crate::batch::TILE;
+use crate::math::{CUBICS, CUBICS_LIMIT};
 use pulp::x86::{V3, V4};
 use std::arch::x86_64::{__m256, __m512};
 
@@ -76,6 +77,34 @@ impl Isa for V4 {
     fn sum(self, a: __m512) -> f32 {
         let halves: [__m256; 2] = pulp::cast(a);
         sum8(*self, self.avx._mm256_add_ps(halves[0], halves[1]))
+    }
+
+    /// A cubic by table: 12 instructions, none of them a division.
+    #[inline(always)]
+    fn tanh(self, a: __m512) -> __m512 {
+        /// The bits of a sign.
+        const SIGN: i32 = i32::MIN;
+        let f = self.avx512f;
+        let bits = f._mm512_castps_si512(a);
+        let sign = f._mm512_set1_epi32(SIGN);
+        let size = f._mm512_castsi512_ps(f._mm512_andnot_si512(sign, bits));
+        // It gives its second argument when one is NaN.
+        let size = f._mm512_min_ps(self.splat(CUBICS_LIMIT), size);
+        let shifted = f._mm512_castps_si512(self.add(size, self.splat(0.5)));
+        let interval = f._mm512_srli_epi32::<20>(shifted);
+        let c = |k: usize| {
+            let [low, high] = &CUBICS[k];
+            f._mm512_permutex2var_ps(self.load(&low.0), interval, self.load(&high.0))
+        };
+        let p = self.mul_add(self.mul_add(self.mul_add(c(3), size, c(2)), size, c(1)), size, c(0));
+        // p | (sign & a).
+        let p = f._mm512_castps_si512(p);
+        f._mm512_castsi512_ps(f._mm512_ternarylogic_epi32::<0xF8>(p, sign, bits))
+    }
+
+    #[inline(always)]
+    fn tanh_pair(self, a: __m512, b: __m512) -> (__m512, __m512) {
+        (self.tanh(a), self.tanh(b))
     }
 
     #[inline(always)]
