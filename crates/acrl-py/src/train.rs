@@ -1,7 +1,7 @@
 //! Training in environments that Python steps.
 
 use std::path::PathBuf;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use acrl::{BatchPolicy as _, BatchTask, Interval, Library, Named, Rng, Rows, Specification};
 use acrl_envs::{External, ExternalAction, ExternalParameters, ExternalReward, Problem};
@@ -13,6 +13,7 @@ use acrl_learn::{
 use numpy::{PyArray1, PyArray2, PyArrayMethods as _, PyReadonlyArray1, PyReadonlyArray2, ToPyArray as _};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
+use rayon::{ThreadPool, ThreadPoolBuilder};
 use serde::{Deserialize, Serialize};
 
 use crate::arrays::rows;
@@ -163,7 +164,8 @@ impl Trainer {
         let seen = lock(&self.0).lanes(&observations)?;
         let improved = py.detach(|| {
             let mut inner = lock(&self.0);
-            let figures = inner.state.training.improve(&seen);
+            let training = &mut inner.state.training;
+            let figures = on_all_cores(|| training.improve(&seen));
             if let Ok(figures) = &figures {
                 inner.figures.clone_from(figures);
             }
@@ -446,6 +448,29 @@ impl Settler {
         let first = usize::from(!settles.policy.inputs().objective());
         let corners = library.entries.iter().take(scales.len() - first).enumerate();
         corners.map(|(j, entry)| entry.values[first + j] / scales[first + j]).collect()
+    }
+}
+
+/// Runs this with threads of this process: those of the one it was forked from are not here.
+fn on_all_cores<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    static POOL: Mutex<Option<(u32, Arc<ThreadPool>)>> = Mutex::new(None);
+    let process = std::process::id();
+    let pool = {
+        // Nobody holds this for long; but who forks meanwhile finds it locked for ever.
+        let Ok(mut known) = POOL.try_lock() else { return work() };
+        match &*known {
+            Some((of, pool)) if *of == process => Some(Arc::clone(pool)),
+            _ => ThreadPoolBuilder::new().build().ok().map(Arc::new).inspect(|made| {
+                // The threads of another pool are gone, and cannot be waited for.
+                if let Some((_, old)) = known.replace((process, Arc::clone(made))) {
+                    std::mem::forget(old);
+                }
+            }),
+        }
+    };
+    match pool {
+        Some(pool) => pool.install(work),
+        None => work(),
     }
 }
 

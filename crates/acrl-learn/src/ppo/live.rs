@@ -75,6 +75,8 @@ pub struct LivePpo {
 #[derive(Debug, Clone)]
 struct Segment {
     rollout: Rollout,
+    /// Whether it has been learnt from: it is kept for its memory only.
+    over: bool,
     /// The decisions made.
     decided: usize,
     /// The decisions that were told about.
@@ -152,23 +154,25 @@ impl LivePpo {
         })
     }
 
-    /// Draws an action for every lane.
+    /// Draws an action for every lane. Asking again before anything was told is asking for the same decision; a segment
+    /// that is full and not learnt from is dropped.
     pub fn decide(&mut self, observation: &Rows, actions: &mut Rows) {
         let segment = match self.segment.take() {
-            Some(segment) if segment.decided < self.settings.segment => segment,
+            Some(segment) if !segment.over && segment.observed < self.settings.segment => segment,
             old => self.begin(old),
         };
         if self.follows() {
             self.statistics.visit(observation);
         }
         let segment = self.segment.insert(segment);
-        self.networks.act(&mut segment.rollout, segment.decided, observation, actions, &mut self.rngs);
-        segment.decided += 1;
+        self.networks.act(&mut segment.rollout, segment.observed, observation, actions, &mut self.rngs);
+        segment.decided = segment.observed + 1;
     }
 
     /// Takes note of what came of the last decision, once. Numbers are to be finite: improving by others is refused.
     pub fn observe(&mut self, after: &After<'_>) {
-        let Some(segment) = self.segment.as_mut().filter(|segment| segment.observed < segment.decided) else {
+        let waiting = |segment: &&mut Segment| !segment.over && segment.observed < segment.decided;
+        let Some(segment) = self.segment.as_mut().filter(waiting) else {
             return;
         };
         let t = segment.observed;
@@ -223,7 +227,9 @@ impl LivePpo {
 
     /// Whether it is time to improve.
     pub fn is_full(&self) -> bool {
-        self.segment.as_ref().is_some_and(|segment| segment.observed == self.settings.segment)
+        self.segment
+            .as_ref()
+            .is_some_and(|segment| !segment.over && segment.observed == self.settings.segment)
     }
 
     /// Improves the networks by a segment that is over; `observation` is what is seen now. `None` after the first
@@ -231,11 +237,12 @@ impl LivePpo {
     ///
     /// On an error the networks are as they were before.
     pub fn improve(&mut self, observation: &Rows) -> Result<Option<Named<f64>>, LearnError> {
-        let Some(mut segment) = self.segment.take() else { return Ok(None) };
+        let Some(mut segment) = self.segment.take_if(|segment| !segment.over) else { return Ok(None) };
+        segment.over = true;
         if !self.measured {
             self.measured = true;
             self.measure(&segment);
-            self.segment = Some(self.begin(Some(segment)));
+            self.segment = Some(segment);
             return Ok(None);
         }
         let decisions = self.settings.segment;
@@ -272,7 +279,7 @@ impl LivePpo {
         if self.iteration == (MEASURE_AGAIN * self.iterations() as f64).ceil() as u64 {
             self.measure_again();
         }
-        self.segment = Some(self.begin(Some(segment)));
+        self.segment = Some(segment);
         Ok(Some(figures))
     }
 
@@ -286,6 +293,7 @@ impl LivePpo {
         let (lanes, decisions, m) = (self.settings.lanes, self.settings.segment, self.terms.len());
         let mut segment = old.unwrap_or_else(|| Segment {
             rollout: self.networks.rollout(decisions, lanes),
+            over: false,
             decided: 0,
             observed: 0,
             rewards: Rows::zeros(m, lanes),
@@ -295,7 +303,7 @@ impl LivePpo {
             cuts: Vec::new(),
             pending: vec![None; lanes],
         });
-        (segment.decided, segment.observed) = (0, 0);
+        (segment.over, segment.decided, segment.observed) = (false, 0, 0);
         segment.sums.as_mut_slice().fill(0.0);
         segment.steps.fill(0.0);
         segment.seen.clear();

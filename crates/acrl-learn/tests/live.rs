@@ -1,0 +1,234 @@
+//! PPO where somebody else steps the environment: it learns without being told ranges, goes on to the bit, and takes the
+//! end of an episode for what it is.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+use acrl::{BatchPolicy as _, BatchTask, Interval, Named, Objective, Requirement, Rng, Rows, Specification};
+use acrl_envs::{External, ExternalAction, ExternalParameters, ExternalReward};
+use acrl_learn::ppo::After;
+use acrl_learn::{LivePpo, PpoSettings, Settling};
+
+fn external(observations: usize, rewards: &[&str], action: ExternalAction) -> External {
+    let reward = |name: &&str| ExternalReward { name: (*name).to_owned(), low: 0.0, high: 1.0 };
+    let observation = vec![[-1.0, 1.0]; observations];
+    let reward = rewards.iter().map(reward).collect();
+    External::new(ExternalParameters { observation, action: vec![action], reward, spaces: None }).unwrap()
+}
+
+/// Points on a line that move left or right by choice, and are rewarded at its ends. Far from the units that networks
+/// like: positions from 1,000 to 1,010, rewards of 50.
+struct Line {
+    positions: Vec<f64>,
+}
+
+impl Line {
+    const CHOICE: ExternalAction = ExternalAction { choices: Some(2), low: None, high: None };
+
+    fn new(lanes: usize, seed: u64) -> Self {
+        let mut rng = Rng::new(seed);
+        Self { positions: (0..lanes).map(|_| 1000.0 + rng.index(11) as f64).collect() }
+    }
+
+    fn observation(&self) -> Rows {
+        let mut seen = Rows::zeros(1, self.positions.len());
+        seen.row_mut(0).copy_from_slice(&self.positions);
+        seen
+    }
+
+    fn step(&mut self, actions: &Rows) -> Rows {
+        let mut rewards = Rows::zeros(2, self.positions.len());
+        for (lane, x) in self.positions.iter_mut().enumerate() {
+            rewards.set(0, lane, if *x <= 1001.0 { 50.0 } else { 0.0 });
+            rewards.set(1, lane, if *x >= 1009.0 { 50.0 } else { 0.0 });
+            *x = (*x + if actions.at(0, lane) > 0.5 { 1.0 } else { -1.0 }).clamp(1000.0, 1010.0);
+        }
+        rewards
+    }
+}
+
+fn settings(lanes: usize, iterations: u64) -> PpoSettings {
+    let segment = 64;
+    PpoSettings {
+        decisions: iterations * (lanes * segment) as u64,
+        lanes,
+        segment,
+        minibatch: 128,
+        discount: 0.95,
+        entropy: 0.02,
+        advantage_floor: 0.05,
+        hidden: vec![32, 32],
+        ..PpoSettings::default()
+    }
+}
+
+fn line_task(external: &External) -> BatchTask<'_> {
+    let requirement = |name: &str| Requirement::at_least(name, 15.0).unwrap();
+    let specification = Specification::new(None, vec![requirement("left"), requirement("right")]).unwrap();
+    BatchTask::new(external, specification).unwrap()
+}
+
+fn iterate(live: &mut LivePpo, line: &mut Line) -> Option<Named<f64>> {
+    let lanes = line.positions.len();
+    let (never, always) = (vec![false; lanes], vec![true; lanes]);
+    let mut actions = Rows::zeros(1, lanes);
+    while !live.is_full() {
+        live.decide(&line.observation(), &mut actions);
+        let rewards = line.step(&actions);
+        let seen = line.observation();
+        live.observe(&After {
+            rewards: &rewards,
+            observation: &seen,
+            last: &seen,
+            terminated: &never,
+            truncated: &never,
+            valid: &always,
+        });
+    }
+    live.improve(&line.observation()).unwrap()
+}
+
+#[test]
+fn it_learns_both_ends_of_the_line_without_being_told_any_range() {
+    let external = external(1, &["left", "right"], Line::CHOICE);
+    let task = line_task(&external);
+    for seed in 0..3 {
+        let mut line = Line::new(8, seed);
+        let mut live =
+            LivePpo::new(&task, &[Interval::UNBOUNDED], &[false; 2], settings(8, 60), seed).unwrap();
+        assert!(iterate(&mut live, &mut line).is_none(), "the first segment is only looked at");
+        while live.iteration() < live.iterations() {
+            iterate(&mut live, &mut line).unwrap();
+        }
+        assert!(live.units().iter().all(|unit| (10.0..=60.0).contains(unit)), "{:?}", live.units());
+        // What it settles at when one reward is all that matters, beside the best of 50.
+        let mut policy = live.policy();
+        let scales = policy.inputs().scales().to_vec();
+        let mut settling = Settling::new(&scales, false, 8, None, (30, 100), seed);
+        let (mut actions, mut rngs) = (Rows::zeros(1, 8), vec![Rng::new(seed); 8]);
+        while !settling.is_over() {
+            policy.act(&line.observation(), settling.weights(), &mut actions, &mut rngs).unwrap();
+            let named = line.step(&actions);
+            let mut rewards = Rows::zeros(3, 8);
+            (0..2).for_each(|i| rewards.row_mut(i + 1).copy_from_slice(named.row(i)));
+            settling.observe(&rewards, &[true; 8]);
+        }
+        let library = settling.library();
+        for i in 0..2 {
+            let value = library.entries[i].values[i + 1];
+            assert!(value > 45.0, "seed {seed}, reward {i}: {value}");
+        }
+    }
+}
+
+#[test]
+fn it_goes_on_to_the_bit() {
+    let external = external(1, &["left", "right"], Line::CHOICE);
+    let task = line_task(&external);
+    let mut straight = LivePpo::new(&task, &[Interval::UNBOUNDED], &[false; 2], settings(4, 16), 3).unwrap();
+    let mut resumed = straight.clone();
+    let (mut line, mut other) = (Line::new(4, 1), Line::new(4, 1));
+    // Over the second measuring of rewards, and over the end of following observations.
+    for _ in 0..12 {
+        let text = serde_json::to_string(&resumed).unwrap();
+        resumed = serde_json::from_str(&text).unwrap();
+        assert_eq!(iterate(&mut straight, &mut line), iterate(&mut resumed, &mut other));
+    }
+    assert_eq!(serde_json::to_string(&straight).unwrap(), serde_json::to_string(&resumed).unwrap());
+    let elsewhere = LivePpo::new(&task, &[Interval::UNBOUNDED], &[false; 2], settings(4, 16), 4).unwrap();
+    assert_ne!(
+        serde_json::to_string(&elsewhere.policy()).unwrap(),
+        serde_json::to_string(&straight.policy()).unwrap()
+    );
+}
+
+/// How far off the critic is in the end, if the reward is always 1, so that its value is 1 wherever one is, and episodes of
+/// seven steps end in some way. `end` says what to tell of the last step of an episode.
+fn value_loss(end: fn(&mut Told, lane: usize)) -> f64 {
+    let lanes = 4;
+    let external = external(1, &["one"], Line::CHOICE);
+    let specification = Specification::new(Some(Objective::maximize("one")), vec![]).unwrap();
+    let task = BatchTask::new(&external, specification).unwrap();
+    let range = [Interval::new(-1.0, 1.0)];
+    let mut live = LivePpo::new(&task, &range, &[true], settings(lanes, 80), 1).unwrap();
+    let mut told = Told::new(lanes);
+    let (mut clock, mut actions, mut loss) = (0, Rows::zeros(1, lanes), f64::INFINITY);
+    let mut now = Rows::zeros(1, lanes);
+    while live.iteration() < live.iterations() {
+        while !live.is_full() {
+            live.decide(&now, &mut actions);
+            clock += 1;
+            told = Told::new(lanes);
+            (0..lanes).filter(|lane| (clock + lane) % 7 == 0).for_each(|lane| end(&mut told, lane));
+            live.observe(&After {
+                rewards: &told.rewards,
+                observation: &told.observation,
+                last: &told.last,
+                terminated: &told.terminated,
+                truncated: &told.truncated,
+                valid: &told.valid,
+            });
+            now = told.observation.clone();
+        }
+        if let Some(figures) = live.improve(&told.observation).unwrap() {
+            loss = *figures.get("value_loss").unwrap();
+        }
+    }
+    loss
+}
+
+#[derive(Clone)]
+struct Told {
+    rewards: Rows,
+    observation: Rows,
+    last: Rows,
+    terminated: Vec<bool>,
+    truncated: Vec<bool>,
+    valid: Vec<bool>,
+}
+
+impl Told {
+    fn new(lanes: usize) -> Self {
+        let mut rewards = Rows::zeros(1, lanes);
+        rewards.row_mut(0).fill(1.0);
+        let mut told = Self {
+            rewards,
+            observation: Rows::zeros(1, lanes),
+            last: Rows::zeros(1, lanes),
+            terminated: vec![false; lanes],
+            truncated: vec![false; lanes],
+            valid: vec![true; lanes],
+        };
+        told.observation.row_mut(0).fill(0.5);
+        told
+    }
+}
+
+#[test]
+fn the_value_of_an_end_is_that_of_what_comes_next() {
+    let truncated = value_loss(|told, lane| {
+        told.truncated[lane] = true;
+        told.last.set(0, lane, 0.5);
+        // Where the next episode begins is none of its concern.
+        told.observation.set(0, lane, -0.5);
+    });
+    assert!(truncated < 1e-4, "{truncated}");
+    let terminated = value_loss(|told, lane| {
+        told.terminated[lane] = true;
+        told.observation.set(0, lane, 0.5);
+        // What was seen last is seen nowhere else, and nothing is known of it.
+        told.last.set(0, lane, -1.0);
+    });
+    assert!(terminated < 1e-4, "{terminated}");
+    // Beside that, an end that is told as a step in which all is lost.
+    let lost = value_loss(|told, lane| told.rewards.set(0, lane, 0.0));
+    assert!(lost > 10.0 * truncated.max(terminated), "{lost}");
+}
+
+#[test]
+fn steps_that_only_reset_count_for_nothing() {
+    // The step that resets pays a million, and nobody cares.
+    let resets = value_loss(|told, lane| {
+        told.valid[lane] = false;
+        told.rewards.set(0, lane, 1e6);
+    });
+    assert!(resets < 1e-4, "{resets}");
+}

@@ -1,0 +1,290 @@
+"""Training in environments of Python: what it learns, how it goes on, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import signal
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+import acrl
+
+
+class Fields(gymnasium.Env[Any, Any]):
+    """A row of five fields. Field 0 is red, field 4 is blue; being there pays. It ends by chance, or after 50 steps."""
+
+    def __init__(self, kind: str = "box") -> None:
+        self.kind = kind
+        self.observation_space = {
+            "box": spaces.Box(-np.inf, np.inf, (1,), np.float32),
+            "discrete": spaces.Discrete(5, start=1),
+            "dict": spaces.Dict({"at": spaces.Discrete(5), "clock": spaces.Box(0.0, 50.0, (1,))}),
+            "tuple": spaces.Tuple((spaces.MultiBinary(5), spaces.Box(0.0, 1.0, (2, 1)))),
+        }[kind]
+        self.action_space = {
+            "box": spaces.Discrete(2),
+            "discrete": spaces.Box(-1.0, 1.0, (1,)),
+            "dict": spaces.MultiDiscrete([2, 3]),
+            "tuple": spaces.Dict({"move": spaces.Discrete(2), "idle": spaces.Box(-2.0, 2.0, (2,))}),
+        }[kind]
+        self.at = self.clock = 0
+
+    def seen(self) -> Any:
+        return {
+            "box": np.array([100.0 * self.at], dtype=np.float32),
+            "discrete": self.at + 1,
+            "dict": {"at": self.at, "clock": np.array([self.clock], dtype=np.float32)},
+            "tuple": (np.eye(5, dtype=np.int8)[self.at], np.zeros((2, 1), dtype=np.float32)),
+        }[self.kind]
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.at, self.clock = int(self.np_random.integers(5)), 0
+        return self.seen(), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        assert self.action_space.contains(action), action
+        move = {
+            "box": lambda a: a == 1,
+            "discrete": lambda a: a[0] > 0,
+            "dict": lambda a: a[0] == 1,
+            "tuple": lambda a: a["move"] == 1,
+        }[self.kind](action)
+        self.at = int(np.clip(self.at + (1 if move else -1), 0, 4))
+        self.clock += 1
+        info = {"red": float(self.at == 0), "blue": float(self.at == 4)}
+        return self.seen(), 0.0, bool(self.np_random.random() < 0.01), self.clock >= 50, info
+
+
+WANTED = [acrl.at_least("red", 0.3), acrl.at_least("blue", 0.3)]
+
+
+def run(policy: acrl.Policy, kind: str, requirements: list[acrl.Requirement], steps: int) -> acrl.Agent:
+    env, agent = Fields(kind), acrl.Agent(policy, requirements)
+    obs, _ = env.reset(seed=77)
+    for _ in range(steps):
+        obs, _, terminated, truncated, info = env.step(agent.act(obs))
+        agent.observe(info)
+        if terminated or truncated:
+            obs, _ = env.reset()
+    return agent
+
+
+@pytest.mark.parametrize("kind", ["box", "discrete", "dict", "tuple"])
+def test_one_policy_meets_requirements_and_changed_ones_whatever_the_spaces(kind: str, tmp_path: Path) -> None:
+    policy = acrl.train(lambda: Fields(kind), requirements=WANTED, total_steps=60_000, seed=1)
+    agent = run(policy, kind, WANTED, 20_000)
+    assert all(found.met for found in agent.certificate.values()), agent.certificate
+    policy.save(tmp_path / "policy.safetensors")
+    for again in (acrl.Policy.load(tmp_path / "policy.safetensors"), pickle.loads(pickle.dumps(policy))):
+        changed = [acrl.at_least("red", 0.1), acrl.at_least("blue", 0.6)]
+        agent = run(again, kind, changed, 20_000)
+        assert all(found.met for found in agent.certificate.values()), agent.certificate
+    # A batch is what its members are.
+    env = Fields(kind)
+    first, second = env.reset(seed=1)[0], env.reset(seed=2)[0]
+    batch = gymnasium.vector.utils.concatenate(
+        env.observation_space,
+        [first, second],
+        gymnasium.vector.utils.create_empty_array(env.observation_space, 2),
+    )
+    together = policy.predict(batch, [1.0, 0.5], deterministic=True)
+    space = gymnasium.vector.utils.batch_space(env.action_space, 2)
+    _, each = gymnasium.vector.utils.iterate(space, together)
+    alone = policy.predict(second, [1.0, 0.5], deterministic=True)
+    assert _flat(each) == pytest.approx(_flat(alone), abs=1e-6)
+
+
+def _flat(action: Any) -> list[float]:
+    parts = list(action.values()) if isinstance(action, dict) else [action]
+    return [float(x) for part in parts for x in np.asarray(part).reshape(-1)]
+
+
+def test_same_seed_same_policy_and_events_tell_how_it_goes() -> None:
+    def trained(seed: int) -> tuple[acrl.Policy, list[acrl.Iteration]]:
+        events: list[acrl.Iteration] = []
+        policy = acrl.train(Fields(), requirements=WANTED, total_steps=8192, seed=seed, callback=events.append)
+        return policy, events
+
+    (one, told), (same, again), (other, _) = trained(5), trained(5), trained(6)
+    assert one._file.to_bytes() == same._file.to_bytes() != other._file.to_bytes()
+    assert [event.figures for event in told] == [event.figures for event in again]
+    assert [event.iteration for event in told] == [1, 2, 3, 4]
+    assert told[-1].of == 4
+    assert told[-1].steps == 5 * 2048, "one segment is only looked at"
+    assert {"reward", "mastered"} <= set(told[0].figures)
+
+
+def test_it_stops_when_the_callback_says_so() -> None:
+    seen: list[int] = []
+
+    def stop(event: acrl.Iteration) -> bool:
+        seen.append(event.iteration)
+        return event.iteration < 2
+
+    policy = acrl.train(Fields(), requirements=WANTED, total_steps=50_000, callback=stop)
+    assert seen == [1, 2]
+    assert policy.predict([0.0], [1.0, 1.0]) in (0, 1)
+
+
+def test_a_training_goes_on_to_the_bit(tmp_path: Path) -> None:
+    def training(folder: Path, existing: Any = "refuse") -> acrl.Training:
+        return acrl.Training(
+            Fields, requirements=WANTED, total_steps=5 * 2048, seed=3, folder=folder, existing=existing
+        )
+
+    straight = training(tmp_path / "straight")
+    figures = [event.figures for event in straight]
+    whole = straight.policy()._file.to_bytes()
+    straight.close()
+    with training(tmp_path / "parts") as first:
+        for event in first:
+            if event.iteration == 2:
+                first.save_checkpoint()
+                break
+    with training(tmp_path / "parts", "resume") as second:
+        assert second.iteration == 2
+        assert [event.figures for event in second] == figures[2:]
+        assert second.policy()._file.to_bytes() == whole
+    lines = (tmp_path / "parts" / "events.jsonl").read_text().splitlines()
+    assert [json.loads(line)["data"]["iteration"] for line in lines] == [1, 2, 3, 4, 5]
+    assert len((tmp_path / "parts" / "progress.csv").read_text().splitlines()) == 6
+    assert list((tmp_path / "parts").glob("events.out.tfevents.*"))
+    # Who forgets that there is one is told; who asks for another one, too.
+    with pytest.raises(acrl.FileError, match="parts"):
+        training(tmp_path / "parts")
+    with pytest.raises(acrl.InputError, match="other requirements"):
+        acrl.Training(
+            Fields,
+            requirements=[acrl.at_least("red", 0.5), acrl.at_least("blue", 0.3)],
+            total_steps=5 * 2048,
+            seed=3,
+            folder=tmp_path / "parts",
+            existing="resume",
+        )
+    with pytest.raises(acrl.FileError, match="nothing"):
+        training(tmp_path / "nothing", "resume")
+
+
+class Unpickled(Fields):
+    """One that cannot be stored."""
+
+    def __reduce__(self) -> Any:
+        raise TypeError("no")
+
+
+def test_what_cannot_be_stored_begins_its_episodes_anew(tmp_path: Path) -> None:
+    def training(existing: Any) -> acrl.Training:
+        return acrl.Training(
+            Unpickled, requirements=WANTED, total_steps=3 * 2048, folder=tmp_path / "run", existing=existing
+        )
+
+    with training("refuse") as first:
+        next(iter(first))
+    with training("resume") as second:
+        assert [event.iteration for event in second] == [2, 3]
+
+
+def test_ctrl_c_leaves_a_checkpoint(tmp_path: Path) -> None:
+    def interrupt(event: acrl.Iteration) -> None:
+        if event.iteration == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        acrl.train(
+            Fields, requirements=WANTED, total_steps=50 * 2048, folder=tmp_path, callback=interrupt, checkpoint_every=1e9
+        )
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    with acrl.Training(
+        Fields, requirements=WANTED, total_steps=50 * 2048, folder=tmp_path, existing="resume"
+    ) as resumed:
+        assert resumed.iteration == 4, "the iteration that was under way is finished first"
+
+
+def test_a_forked_process_trains_too() -> None:
+    acrl.train(Fields, requirements=WANTED, total_steps=2048)
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            acrl.train(Fields, requirements=WANTED, total_steps=2048)
+            code = 0
+        finally:
+            os._exit(code)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+class Broken(Fields):
+    """Goes wrong in the 40th step."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        self.how = how
+        self.steps = 0
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        obs, reward, terminated, truncated, info = super().step(action)
+        self.steps += 1
+        if self.steps == 40:
+            if self.how == "raises":
+                raise RuntimeError("the motor is on fire")
+            if self.how == "reward":
+                info["red"] = float("nan")
+            if self.how == "observation":
+                obs = np.array([np.inf], dtype=np.float32)
+        return obs, reward, terminated, truncated, info
+
+
+def test_an_environment_that_goes_wrong_is_told_about() -> None:
+    for how, error, text in [
+        ("raises", RuntimeError, "the motor is on fire"),
+        ("reward", acrl.InputError, "'red'.*nan"),
+        ("observation", acrl.InputError, "inf"),
+    ]:
+        with pytest.raises(error, match=text):
+            acrl.train(lambda how=how: Broken(how), requirements=WANTED, total_steps=4096)  # type: ignore[misc]
+
+
+def test_what_cannot_be_trained_is_refused() -> None:
+    def wrong(error: type[Exception], text: str, env: Any = Fields, **changed: Any) -> None:
+        given: dict[str, Any] = {"requirements": WANTED, "total_steps": 2048, **changed}
+        with pytest.raises(error, match=text):
+            acrl.train(env, **given)
+
+    wrong(acrl.InputError, "no environment", env=3)
+    wrong(acrl.InputError, "there is no environment", env="NoSuchThing-v0")
+    wrong(acrl.UnknownNameError, "'green'", requirements=acrl.at_least("green", 0.1))
+    wrong(acrl.InputError, "nothing to achieve", requirements=[])
+    wrong(acrl.InputError, "total_steps is 0", total_steps=0)
+    wrong(acrl.InputError, "seed is -1", seed=-1)
+    wrong(acrl.InputError, "num_envs is 0", num_envs=0)
+    wrong(acrl.UnknownNameError, "scales: unknown reward 'green'", scales={"green": 1.0})
+    wrong(acrl.InputError, "scale of 'red' is nan", scales={"red": float("nan")})
+    wrong(acrl.UnknownNameError, "settings: unknown 'lr'", settings={"lr": 0.1})
+    wrong(acrl.InputError, "'discount' is 1.5", settings={"discount": 1.5})
+    wrong(acrl.InputError, "settings", settings={"hidden": "64"})
+    wrong(acrl.InputError, "'resume'", existing="append")
+    wrong(acrl.InputError, "without a folder", existing="resume")
+
+
+def test_observations_of_another_shape_are_refused() -> None:
+    policy = acrl.train(Fields, requirements=WANTED, total_steps=2048)
+    for obs in ([1.0, 2.0], [[[1.0]]], ["a"], None):
+        with pytest.raises(acrl.InputError):
+            policy.predict(obs, [1.0, 1.0])
+        with pytest.raises(acrl.InputError):
+            acrl.Agent(policy).act(obs)
+
+
+def test_a_vector_environment_that_resets_in_a_step_of_its_own_is_learnt_too() -> None:
+    envs = gymnasium.vector.SyncVectorEnv([Fields for _ in range(8)])
+    policy = acrl.train(envs, requirements=WANTED, total_steps=60_000, seed=2)
+    agent = run(policy, "box", WANTED, 20_000)
+    assert all(found.met for found in agent.certificate.values()), agent.certificate
