@@ -11,11 +11,11 @@ from typing import Any
 import acrl
 import numpy as np
 import torch
-from four_regions import DISCOUNT, REQUIREMENTS, SCALES, ManyFourRegions, arguments, run
+from four_regions import DISCOUNT, GAIN, REQUIREMENTS, SCALES, ManyFourRegions, arguments, run
 from torch import nn
 
 LANES, ROLLOUT, PASSES, MINIBATCH = 64, 64, 8, 512
-LEARNING_RATE, GAE, CLIP = 1e-3, 0.95, 0.2
+LEARNING_RATE, GAE, CLIP, ENTROPY = 1e-3, 0.95, 0.2, 0.005
 
 
 def network(inputs: int, outputs: int, last: float) -> nn.Sequential:
@@ -88,9 +88,10 @@ def train(envs: acrl.AugmentedVectorEnv, steps: int, seed: int) -> ActorCritic:
             for some in torch.randperm(LANES * ROLLOUT).split(MINIBATCH):
                 o, a, c, g = (x[some] for x in flat)
                 g = (g - g.mean()) / (g.std() + 1e-8)
-                ratio = (model.policy(o).log_prob(a) - c).exp()
+                policy = model.policy(o)
+                ratio = (policy.log_prob(a) - c).exp()
                 gain = torch.min(ratio * g, ratio.clamp(1 - CLIP, 1 + CLIP) * g).mean()
-                loss = 0.5 * (model.value(o) - returns[some]).square().mean() - gain
+                loss = 0.5 * (model.value(o) - returns[some]).square().mean() - gain - ENTROPY * policy.entropy().mean()
                 optimizer.zero_grad()
                 loss.backward()
                 nn.utils.clip_grad_norm_(model.parameters(), 0.5)
@@ -102,7 +103,7 @@ def main() -> acrl.Agent:
     """Trains, then runs."""
     args = arguments(__doc__ or "", steps=400_000)
     envs = acrl.AugmentedVectorEnv(
-        ManyFourRegions(LANES, 100), requirements=REQUIREMENTS, scales=SCALES, sampler="corners", every=50
+        ManyFourRegions(LANES, 100), requirements=REQUIREMENTS, scales=SCALES, gain=GAIN, sampler="corners", every=50
     )
     model = train(envs, args.steps, args.seed)
     return run(lambda obs, lam: model.predict(envs.augment(obs, lam)), args.run, args.seed)

@@ -31,6 +31,8 @@ REQUIREMENTS = [
 DISCOUNT = 0.9
 #: Rewards are weighted in units of what they can add up to, so that values are of the size of 1.
 SCALES = dict.fromkeys(REGIONS, 1 / (1 - DISCOUNT))
+#: Four weights that add up to 1 are small beside the place; so that networks heed them from the beginning:
+GAIN = 4.0
 
 
 class FourRegions(gymnasium.Env[NDArray[np.float32], NDArray[np.float32]]):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import acrl
 import gymnasium
 import torch
-from four_regions import DISCOUNT, REQUIREMENTS, SCALES, FourRegions, arguments, run
+from four_regions import DISCOUNT, GAIN, REQUIREMENTS, SCALES, FourRegions, arguments, run
 from stable_baselines3 import PPO
 from stable_baselines3.common.env_util import make_vec_env
 
@@ -17,7 +17,7 @@ from stable_baselines3.common.env_util import make_vec_env
 def make() -> acrl.AugmentedEnv:
     """Episodes of 100 steps from anywhere, and other weights after 50."""
     env = gymnasium.wrappers.TimeLimit(FourRegions(), 100)
-    return acrl.AugmentedEnv(env, requirements=REQUIREMENTS, scales=SCALES, sampler="corners", every=50)
+    return acrl.AugmentedEnv(env, requirements=REQUIREMENTS, scales=SCALES, gain=GAIN, sampler="corners", every=50)
 
 
 def train(steps: int, seed: int) -> PPO:
@@ -31,6 +31,7 @@ def train(steps: int, seed: int) -> PPO:
         batch_size=512,
         n_epochs=8,
         gamma=DISCOUNT,
+        ent_coef=0.005,
         policy_kwargs={
             "net_arch": {"pi": [64, 64], "vf": [64, 64]},
         },
@@ -42,7 +43,7 @@ def train(steps: int, seed: int) -> PPO:
 
 def main() -> acrl.Agent:
     """Trains, then runs."""
-    args = arguments(__doc__ or "", steps=300_000)
+    args = arguments(__doc__ or "", steps=400_000)
     model, augmented = train(args.steps, args.seed), make()
     return run(
         lambda obs, lam: model.predict(augmented.augment(obs, lam), deterministic=True)[0],

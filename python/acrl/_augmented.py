@@ -32,6 +32,7 @@ class _Weighting:
         sampler: Literal["simplex", "corners"],
         every: int | None,
         scales: Mapping[str, float] | None,
+        gain: float,
     ) -> None:
         self.objective = as_objective(objective)
         self.required = as_requirements(requirements)
@@ -39,6 +40,9 @@ class _Weighting:
             raise InputError(f"the sampler is {sampler!r}, expected 'simplex' or 'corners'")
         if every is not None and every < 1:
             raise InputError(f"every is {every}, expected a number of steps above 0")
+        if not 0 < gain < np.inf:
+            raise InputError(f"the gain is {gain}, expected a number above 0")
+        self.gain = float(gain)
         terms = [] if self.objective is None else [(self.objective.reward, self.objective.sign)]
         terms += [(requirement.reward, requirement.sign) for requirement in self.required]
         if not terms:
@@ -55,7 +59,7 @@ class _Weighting:
         ones = np.ones(len(terms))
         self.space = spaces.Box(
             np.concatenate([self.codec.ranges[:, 0], 0 * ones]).astype(self.dtype),
-            np.concatenate([self.codec.ranges[:, 1], ones]).astype(self.dtype),
+            np.concatenate([self.codec.ranges[:, 1], self.gain * ones]).astype(self.dtype),
             dtype=self.dtype.type,
         )
 
@@ -103,10 +107,10 @@ class _Weighting:
         return scaled if lanes is None else np.array(np.broadcast_to(scaled, (lanes, n)))
 
     def append(self, obs: Any, applied: FloatArray) -> NDArray[Any]:
-        return np.concatenate([self.codec.encode(obs), applied]).astype(self.dtype)
+        return np.concatenate([self.codec.encode(obs), self.gain * applied]).astype(self.dtype)
 
     def append_batch(self, obs: Any, applied: FloatArray) -> NDArray[Any]:
-        return np.concatenate([self.codec.encode_batch(obs), applied], axis=1).astype(self.dtype)
+        return np.concatenate([self.codec.encode_batch(obs), self.gain * applied], axis=1).astype(self.dtype)
 
 
 class AugmentedEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
@@ -141,6 +145,7 @@ class AugmentedEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
         every: Draw anew after so many steps, too.
         scales: The ranges of rewards, by name, in units of which they are weighted; default 1. Give them where they
             differ much, or most weights mean the same: `acrl.check_env` measures them.
+        gain: The weights in the observation are multiplied by it. Above 1 a network heeds them more at first.
     """
 
     def __init__(
@@ -153,9 +158,10 @@ class AugmentedEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
         sampler: Literal["simplex", "corners"] = "simplex",
         every: int | None = None,
         scales: Mapping[str, float] | None = None,
+        gain: float = 1.0,
     ) -> None:
         super().__init__(env)
-        self._weighting = _Weighting(env.observation_space, objective, requirements, sampler, every, scales)
+        self._weighting = _Weighting(env.observation_space, objective, requirements, sampler, every, scales, gain)
         self._reader = RewardReader(self._weighting.names, rewards)
         self._since = 0
         self._raw: Any = None  # what was seen last, for a function that asks
@@ -238,6 +244,7 @@ class AugmentedVectorEnv(gymnasium.vector.VectorEnv):
         sampler: How weights are drawn.
         every: Draw a lane's weights anew after so many steps, too.
         scales: The ranges of rewards.
+        gain: What the weights in the observation are multiplied by.
     """
 
     def __init__(
@@ -250,11 +257,14 @@ class AugmentedVectorEnv(gymnasium.vector.VectorEnv):
         sampler: Literal["simplex", "corners"] = "simplex",
         every: int | None = None,
         scales: Mapping[str, float] | None = None,
+        gain: float = 1.0,
     ) -> None:
         if not hasattr(env, "num_envs") or not hasattr(env, "single_observation_space"):
             raise InputError(f"{env!r} is no vector environment: expected a gymnasium.vector.VectorEnv")
         self.env = env
-        self._weighting = _Weighting(env.single_observation_space, objective, requirements, sampler, every, scales)
+        self._weighting = _Weighting(
+            env.single_observation_space, objective, requirements, sampler, every, scales, gain
+        )
         self._reader = RewardReader(self._weighting.names, rewards)
         self.num_envs = env.num_envs
         self.metadata = env.metadata

@@ -134,6 +134,20 @@ def test_weights_are_drawn_by_seed_at_reset_and_on_the_way() -> None:
     assert env.reset()[0].tolist() != env.reset()[0].tolist()
 
 
+def test_the_weights_that_are_seen_may_be_larger() -> None:
+    env = acrl.AugmentedEnv(Line(), **TASK, gain=4.0)
+    env.reset(seed=0, options={"weights": [0.25, 0.75]})
+    seen, reward, _, _, info = env.step(1)
+    assert env.observation_space.contains(seen)
+    assert seen[1:].tolist() == [1.0, 3.0]
+    assert info["weights"].tolist() == [0.25, 0.75]
+    assert reward == 0.25 * info["rewards"]["reward"] - 0.75 * info["rewards"]["cost"]
+    assert env.augment(np.zeros(1), [1.0])[1:].tolist() == [2.0, 2.0]
+    envs = acrl.AugmentedVectorEnv(SyncVectorEnv([Line]), **TASK, gain=4.0)
+    assert envs.reset(options={"weights": [0.25, 0.75]})[0][0, 1:].tolist() == [1.0, 3.0]
+    assert envs.augment(np.zeros((1, 1)), [1.0])[0, 1:].tolist() == [2.0, 2.0]
+
+
 def test_samplers_cover_the_simplex_and_its_faces() -> None:
     for sampler, least, most in [("simplex", 0.0, 0.0), ("corners", 0.4, 0.6)]:
         env = acrl.AugmentedEnv(
@@ -152,6 +166,7 @@ def test_bad_settings_are_refused() -> None:
     changes: list[tuple[dict[str, Any], str]] = [
         ({"sampler": "all"}, "the sampler is 'all'"),
         ({"every": 0}, "every is 0"),
+        ({"gain": 0.0}, "the gain is 0"),
         ({"rewards": "reward"}, "rewards is 'reward'"),
         ({"objective": None, "requirements": []}, "nothing to achieve"),
     ]

@@ -1,7 +1,9 @@
 """Environments as lanes: spaces, rewards by name, ends of episodes, vector environments, bad ones."""
 
 import json
+import sys
 import threading
+from pathlib import Path
 from typing import Any
 
 import acrl
@@ -406,6 +408,34 @@ def test_what_is_an_environment() -> None:
     env.observation_space = spaces.Text(4)
     with pytest.raises(acrl.InputError, match=r"the observation space cannot be used: .*Text.* is not supported"):
         Lanes(env, ["reward"], num_envs=1)
+
+
+def test_ids_of_other_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mo_gymnasium.py").write_text(
+        """
+import gymnasium
+from gymnasium.envs.toy_text import FrozenLakeEnv
+class Gold(FrozenLakeEnv):
+    def step(self, action):
+        obs, reward, terminated, truncated, info = super().step(action)
+        return obs, [reward, -1.0], terminated, truncated, info
+gymnasium.register("acrl-gold-v0", entry_point="mo_gymnasium:Gold")
+def make(name):
+    return Gold()
+"""
+    )
+    (tmp_path / "safety_gymnasium.py").write_text("raise ValueError('it needs an older Python')")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for name in ("mo_gymnasium", "safety_gymnasium"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    lanes = Lanes("acrl-gold-v0", ["reward1"], num_envs=2)
+    lanes.reset()
+    assert one(lanes).rewards.tolist() == [[-1], [-1]]
+    message = "no environment 'Nowhere-v0': .*safety_gymnasium cannot be imported: it needs an older Python"
+    with pytest.raises(acrl.InputError, match=message):
+        Lanes("Nowhere-v0", ["reward"])
+    gymnasium.envs.registry.pop("acrl-gold-v0")
+    sys.modules.pop("mo_gymnasium")
 
 
 @pytest.mark.parametrize("vector", [False, True])
