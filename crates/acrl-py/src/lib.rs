@@ -8,14 +8,18 @@
 //! | `Requirement`, `Objective` | [`acrl::Requirement`], [`acrl::Objective`], frozen |
 //! | `Dynamics` | [`acrl::DualDynamics`] behind a lock |
 //! | `PolicyFile` | [`acrl_learn::PolicyFile`] behind a lock, without the interpreter's lock while it acts |
-//! | `Model`, `solve` | [`acrl::FiniteCmdp`], [`acrl_exact::solve`] |
+//! | `Model`, `solve` | [`acrl::FiniteCmdp`], [`acrl_cli::solve`] |
+//! | `run`, `compare`, `reproduce`, `main` | those of [`acrl_cli`] |
+//! | `Report` | [`acrl_report::Report`], frozen |
 
 mod dynamics;
 mod errors;
 mod model;
 mod policy;
 mod solve;
+mod verbs;
 mod vocabulary;
+mod work;
 
 use pyo3::prelude::*;
 
@@ -40,6 +44,8 @@ mod _acrl {
     use super::policy::PolicyFile;
     #[pymodule_export]
     use super::solve::solve;
+    #[pymodule_export]
+    use super::verbs::{Report, compare, main, reproduce, run, run_report};
     #[pymodule_export]
     use super::vocabulary::{Objective, Requirement, weights};
 }
