@@ -108,7 +108,7 @@ class Comparison(Result):
 
     def __repr__(self) -> str:
         met = [entry.method for entry in self.methods if entry.met]
-        return f"<acrl.Comparison of {len(self.methods)} methods; all requirements met by: {', '.join(met) or 'none'}>"
+        return f"<acrl.Comparison of {len(self.methods)} methods; all requirements met by: {'; '.join(met) or 'none'}>"
 
 
 def compare(

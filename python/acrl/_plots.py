@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
@@ -74,18 +75,18 @@ def run(found: Run) -> Drawing:
     settled = course.steps >= found.steps / 20
     for row, members in enumerate(groups):
         left = _plain(drawing.add_subplot(grid[row, 0]), "average so far, and what is required")
-        right = _plain(drawing.add_subplot(grid[row, 1]), "multipliers")
+        right = _plain(drawing.add_subplot(grid[row, 1]), "multipliers (thin), and their average so far")
         shown = []
         for i in members:
             r, colour = requirements[i], _colour(i)
             averages, multipliers = course.averages[r.name], course.multipliers[r.name]
             left.axhline(r.bound, color=colour, linestyle=(0, (4, 3)), linewidth=1)
             _band(left, course.steps, averages, colour, f"{r.name} {relation(r.direction, r.bound)}", found.runs)
-            _band(right, course.steps, multipliers, colour, r.name, found.runs)
+            right.plot(course.steps, multipliers[:, 0], color=colour, linewidth=0.8, alpha=0.35)
+            so_far = np.cumsum(multipliers[:, 0]) / np.arange(1, len(multipliers) + 1)
+            right.plot(course.steps, so_far, color=colour, linewidth=1.8, label=r.name)
             shown += [r.bound, float(averages[settled].min()), float(averages[settled].max())]
-        # What jumps about at first does not count.
-        room = 0.15 * max(max(shown) - min(shown), 1e-6)
-        left.set_ylim(min(shown) - room, max(shown) + room)
+        _limits(left, shown)
         for axes in (left, right):
             axes.set_xlabel("step")
             axes.legend(frameon=False, fontsize="small")
@@ -97,10 +98,18 @@ def run(found: Run) -> Drawing:
         if best is not None:
             axes.axhline(best, color=GREY, linestyle=(0, (4, 3)), linewidth=1, label=f"best: {number(best)}")
             axes.legend(frameon=False, fontsize="small")
+        later = course.objective[settled]
+        _limits(axes, [float(later.min()), float(later.max()), *([] if best is None else [best])])
         axes.set_xlabel("step")
     for axes in drawing.axes:
         axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     return drawing
+
+
+def _limits(axes: Axes, shown: list[float]) -> None:
+    """Room for these; what jumps about at first does not count."""
+    room = 0.15 * max(max(shown) - min(shown), 1e-6)
+    axes.set_ylim(min(shown) - room, max(shown) + room)
 
 
 def _band(axes: Axes, steps: Any, spread: Any, colour: str, label: str, runs: int) -> None:
