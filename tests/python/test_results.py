@@ -165,7 +165,7 @@ def test_pictures(monitoring: acrl.Run) -> None:
     assert averages.get_xlabel() == "step"
     lines = {str(line.get_label()): line for line in averages.get_lines()}
     assert np.asarray(lines["r1 ≥ 0.333333"].get_ydata())[-1] == pytest.approx(monitoring.averages["r1"])
-    assert len(multipliers.get_lines()) == 2
+    assert len(multipliers.get_lines()) == 4  # as they were, and their averages so far
     assert "r0" in objective.get_title(loc="left")
     png = drawn._repr_png_()  # type: ignore[attr-defined]
     assert png.startswith(b"\x89PNG")
