@@ -6,6 +6,8 @@ Say what the agent must achieve, and let it meet its requirements while it runs.
 |---|---|
 | to say what is required | `at_least`, `at_most`, `maximize`, `minimize` |
 | an agent that meets its requirements while it runs | `Agent` |
+| to run a problem, a model or a policy | `run` |
+| to compare methods, to reproduce the paper | `compare`, `reproduce` |
 | to train π(s, λ) in an environment of Gymnasium | `train`, `Training` (need Gymnasium), `Policy` |
 | to train π(s, λ) with a learner of yours | `AugmentedEnv`, `AugmentedVectorEnv`, `check_env` (need Gymnasium) |
 | the exact optimum of a finite problem | `solve`, `FiniteModel` |
@@ -14,11 +16,16 @@ Say what the agent must achieve, and let it meet its requirements while it runs.
 from typing import TYPE_CHECKING
 
 from ._acrl import Objective, Requirement, __version__
-from ._agent import Agent, Certified, Diagnosis, Predictor, Requirements
+from ._agent import Agent, Certified, Predictor, Requirements
+from ._compare import Comparison, MethodResult, compare
+from ._diagnosis import Diagnosis
 from ._errors import DivergedError, Error, FileError, InputError, SolveError, UnknownNameError
 from ._model import FiniteModel
 from ._policy import Advice, Choice, Number, Policy
-from ._solve import Component, Solution, solve
+from ._reproduce import Claim, ReproducedFigure, Reproduction, reproduce
+from ._result import Specification
+from ._run import Course, MultiplierResult, RequirementResult, Run, run
+from ._solve import Component, Relaxation, Solution, solve
 from ._vocabulary import Named, at_least, at_most, maximize, minimize, weights
 
 if TYPE_CHECKING:
@@ -60,28 +67,42 @@ __all__ = [
     "Agent",
     "Certified",
     "Choice",
+    "Claim",
+    "Comparison",
     "Component",
+    "Course",
     "Diagnosis",
     "DivergedError",
     "Error",
     "FileError",
     "FiniteModel",
     "InputError",
+    "MethodResult",
+    "MultiplierResult",
     "Named",
     "Number",
     "Objective",
     "Policy",
     "Predictor",
+    "Relaxation",
+    "ReproducedFigure",
+    "Reproduction",
     "Requirement",
+    "RequirementResult",
     "Requirements",
+    "Run",
     "Solution",
     "SolveError",
+    "Specification",
     "UnknownNameError",
     "__version__",
     "at_least",
     "at_most",
+    "compare",
     "maximize",
     "minimize",
+    "reproduce",
+    "run",
     "solve",
     "weights",
 ]

@@ -1,6 +1,6 @@
 import os
 from collections.abc import Sequence
-from typing import Any, Literal, final
+from typing import Any, Literal, TypeAlias, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +12,14 @@ __all__ = [
     "Model",
     "Objective",
     "PolicyFile",
+    "Report",
     "Requirement",
     "__version__",
+    "compare",
+    "main",
+    "reproduce",
+    "run",
+    "run_report",
     "seconds_to_act",
     "solve",
     "trace",
@@ -231,11 +237,51 @@ class Settler:
     @property
     def corners(self) -> list[float]: ...
 
+@final
+class Report:
+    def write(self, folder: str | os.PathLike[str]) -> None: ...
+    def to_html(self) -> str: ...
+    @staticmethod
+    def from_bytes(content: bytes) -> Report: ...
+    def to_bytes(self) -> bytes: ...
+    def __reduce__(self) -> tuple[Any, tuple[bytes]]: ...
+
+_Settings: TypeAlias = tuple[int | None, int | None, float | None, int | None, float | None]
+
+def compare(
+    what: Model | str | os.PathLike[str],
+    name: str,
+    command: str,
+    objective: Objective | None,
+    requirements: Sequence[Requirement],
+    settings: _Settings,
+    seed: int | None,
+    budget: int | None,
+    methods: Sequence[str],
+    trainings: int | None,
+) -> tuple[str, Report]: ...
+def main(words: Sequence[str]) -> int: ...
+def reproduce(folder: str | os.PathLike[str], quick: bool, only: Sequence[str], seed: int) -> tuple[str, Report]: ...
+def run(
+    what: Model | str | os.PathLike[str],
+    name: str,
+    command: str,
+    objective: Objective | None,
+    requirements: Sequence[Requirement],
+    settings: _Settings,
+    seed: int | None,
+    start: Sequence[tuple[str, float]] | None,
+    steering: str | None,
+) -> tuple[str, str, Report]: ...
+def run_report(data: str, snapshots: str, name: str, command: str) -> Report: ...
 def solve(
     model: Model | str | os.PathLike[str],
+    name: str,
+    command: str,
     objective: Objective | None,
     requirements: Sequence[Requirement],
     gap: float,
+) -> tuple[str, list[NDArray[np.int64]], Report]: ...
 ) -> dict[str, Any]: ...
 def seconds_to_act(policy: PolicyFile, observations: object, multipliers: object, repeats: int) -> list[float]: ...
 def trace(

@@ -11,11 +11,12 @@ from typing import Any, Literal, Protocol, SupportsIndex, runtime_checkable
 
 from . import _acrl
 from ._acrl import Objective, Requirement
+from ._diagnosis import Diagnosis, diagnosed
 from ._errors import FileError, InputError, UnknownNameError
 from ._policy import Policy
 from ._vocabulary import FloatArray, Named, as_objective, as_requirements, ordered
 
-__all__ = ["Agent", "Certified", "Diagnosis", "Predictor", "Requirements"]
+__all__ = ["Agent", "Certified", "Predictor", "Requirements"]
 
 _FORMAT = "acrl-agent"
 _VERSION = 2
@@ -44,25 +45,6 @@ class Certified:
     shortfall: float
     met: bool
     steps: int
-
-
-@dataclass(frozen=True)
-class Diagnosis:
-    """Why a requirement is behind, if one is; as a text, the sentence.
-
-    The verdict is "met"; "converging": more steps will do; "epoch_too_short": a change of behaviour takes longer than
-    an epoch; "policy_insufficient": no mixture of what the policy does meets the requirements; or "infeasible": no
-    policy does. ``names`` are the requirements that it is about, and ``evidence`` the figures on which it rests, those
-    of ``acrl run --json``.
-    """
-
-    verdict: Literal["met", "converging", "epoch_too_short", "infeasible", "policy_insufficient"]
-    names: tuple[str, ...]
-    evidence: dict[str, float | None]
-    sentence: str
-
-    def __str__(self) -> str:
-        return self.sentence
 
 
 class Requirements(Mapping[str, Requirement]):
@@ -292,10 +274,9 @@ class Agent:
         >>> print(idle.diagnosis)
         Policy insufficient: no mixture of what the policy was seen to do meets red; train it longer, or lower a bound.
         """
-        found = json.loads(self._native.diagnosis(self._tolerance))
-        names = ", ".join(found["names"] or (requirement.name for requirement in self._required))
-        sentence = _sentence(found["verdict"], names, self._native.certificate()[0], self._trained)
-        return Diagnosis(found["verdict"], tuple(found["names"]), found["evidence"], sentence)
+        names = [requirement.name for requirement in self._required]
+        steps, by = self._native.certificate()[0], "library" if self._trained else "sight"
+        return diagnosed(json.loads(self._native.diagnosis(self._tolerance)), names, steps, by)
 
     @property
     def steering(self) -> Literal["policy", "library"]:
@@ -368,23 +349,6 @@ class Agent:
 
     def __repr__(self) -> str:
         return f"<acrl.Agent {self.requirements!r}, {self.steps} steps>"
-
-
-def _sentence(verdict: str, names: str, steps: int, trained: bool) -> str:
-    """What is the matter, and what to do about it."""
-    if steps == 0:
-        return "Nothing has been observed yet since the bounds were set."
-    seen = "settles at" if trained else "was seen to do"
-    return {
-        "met": f"Met: {names}.",
-        "converging": f"Converging: {names} will be met; more steps will do.",
-        "epoch_too_short": f"The multipliers of {names} keep growing: a change of behaviour takes longer than an "
-        'epoch, or the policy does not do. Use epoch="auto" and more steps, or a longer epoch.',
-        "policy_insufficient": f"Policy insufficient: no mixture of what the policy {seen} meets {names}; train it "
-        "longer, or lower a bound.",
-        "infeasible": f"Infeasible: among all rewards seen in training, no mixture meets {names} together; lower a "
-        "bound.",
-    }[verdict]
 
 
 def _predicts(policy: Any) -> bool:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import html
+import json
+import math
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,12 +16,14 @@ from . import _acrl
 from ._acrl import Objective, Requirement
 from ._errors import InputError
 from ._model import FiniteModel
+from ._result import Result, Specification, call, figure, html_table, named, native, relation
+from ._run import _plots
 from ._vocabulary import Named, as_objective, as_requirements
 
 if TYPE_CHECKING:
-    import pandas as pd
+    from matplotlib.figure import Figure
 
-__all__ = ["Component", "Solution", "solve"]
+__all__ = ["Component", "Relaxation", "Solution", "solve"]
 
 
 @dataclass(frozen=True)
@@ -35,9 +38,21 @@ class Component:
     rule: NDArray[np.int64] = field(repr=False, compare=False)
 
 
-@dataclass(frozen=True)
-class Solution:
-    """What can be had, and what it costs. Everything in the signs in which it was asked for."""
+class Relaxation(NamedTuple):
+    """By how much bounds would have to give, in units of each reward's range."""
+
+    #: All of them together; None if that does not help.
+    uniform: float | None
+    #: One alone; None where that does not help.
+    alone: dict[str, float | None]
+
+
+@dataclass(frozen=True, repr=False)
+class Solution(Result):
+    """What can be had, and what it costs. Everything in the signs in which it was asked for; true if it can be had.
+
+    Its fields are those of ``acrl solve --json``.
+    """
 
     status: Literal["optimal", "infeasible"]
     #: The long-run average of the objective; None if there is none, or the requirements cannot be met.
@@ -56,21 +71,68 @@ class Solution:
     almost_sure: float | None
     #: Requirements that cannot be met together; without any one of them the others could.
     conflict: tuple[str, ...]
-    #: By how much all bounds would have to give, in units of each reward's range.
-    relax_uniform: float | None
-    #: By how much one bound alone would have to give; None where that does not help.
-    relax_alone: dict[str, float | None]
-    requirements: tuple[Requirement, ...]
+    #: If they cannot be met: y ≥ 0 with y·(V - c) < 0 for every policy.
+    certificate: Named
+    #: If they cannot be met: what would have to give.
+    relax: Relaxation | None
+    specification: Specification
+    #: Whether one end component holds all that can happen in the long run; None if the requirements cannot be met.
+    communicating: bool | None
     states: int
+    choices: int
+    rounds: int | None
     seconds: float = field(compare=False)
+    _data: dict[str, Any] = field(default_factory=dict, compare=False)
+    _page: _acrl.Report | None = field(default=None, compare=False)
+
+    @classmethod
+    def _from_json(
+        cls, data: dict[str, Any], rules: Sequence[NDArray[np.int64]], page: _acrl.Report | None = None
+    ) -> Solution:
+        multipliers, bounds, relax = Named(data.get("multipliers", {})), data.get("bounds"), data.get("relax")
+        ranges = {name: (price, price) for name, price in multipliers.items()}
+        for name, (low, high) in data.get("multiplier_ranges", {}).items():
+            ranges[name] = (0.0 if low is None else low, math.inf if high is None else high)
+        mixture = zip(data.get("mixture", ()), rules, strict=True)
+        return cls(
+            status=data["status"],
+            objective=data.get("objective"),
+            bounds=None if bounds is None else (bounds[0], bounds[1]),
+            gap=data.get("gap"),
+            values=Named(data.get("values", {})),
+            multipliers=multipliers,
+            multiplier_ranges=ranges,
+            mixture=tuple(Component(entry["weight"], Named(entry["values"]), rule) for entry, rule in mixture),
+            almost_sure=data.get("almost_sure"),
+            conflict=tuple(data.get("conflict", ())),
+            certificate=Named(data.get("certificate", {})),
+            relax=None if relax is None else Relaxation(relax["uniform"], relax["alone"]),
+            specification=Specification._from_json(data["specification"]),
+            communicating=data.get("communicating"),
+            states=data["states"],
+            choices=data["choices"],
+            rounds=data.get("rounds"),
+            seconds=data["seconds"],
+            _data=data,
+            _page=page,
+        )
 
     @property
     def feasible(self) -> bool:
         """Whether the requirements can be met."""
         return self.status == "optimal"
 
-    def _rows(self) -> list[dict[str, Any]]:
-        return [
+    @property
+    def requirements(self) -> tuple[Requirement, ...]:
+        """What was required."""
+        return self.specification.requirements
+
+    def __bool__(self) -> bool:
+        return self.feasible
+
+    def _table(self) -> tuple[str, list[dict[str, Any]]]:
+        alone = {} if self.relax is None else self.relax.alone
+        rows = [
             {
                 "requirement": r.name,
                 "direction": r.direction,
@@ -78,32 +140,39 @@ class Solution:
                 "value": self.values.get(r.name),
                 "multiplier": self.multipliers.get(r.name),
                 "conflict": r.name in self.conflict,
-                "relax_alone": self.relax_alone.get(r.name),
+                "relax_alone": alone.get(r.name),
             }
             for r in self.requirements
         ]
+        return "requirement", rows
 
-    def to_dataframe(self) -> pd.DataFrame:
-        """A row for each requirement; needs pandas."""
-        import pandas as pd
-
-        columns = ["requirement", "direction", "bound", "value", "multiplier", "conflict", "relax_alone"]
-        return pd.DataFrame(self._rows(), columns=columns).set_index("requirement")
+    def plot(self) -> Figure:
+        """Values against bounds, and prices; or what would have to give. Needs matplotlib. Opens no window."""
+        drawn: Figure = _plots("Solution").solution(self)
+        return drawn
 
     def _repr_html_(self) -> str:
-        head = self.status if self.objective is None else f"{self.status}: {self.objective:.6g}"
-        shown = ["requirement", "bound", "value", "price"] if self.feasible else ["requirement", "bound", "in conflict"]
-        lines = [f"<p><b>{html.escape(head)}</b>, {self.states} states</p><table><tr>"]
-        lines += [f"<th>{name}</th>" for name in shown] + ["</tr>"]
-        for row in self._rows():
-            bound = f"{'≥' if row['direction'] == 'at_least' else '≤'} {row['bound']:.6g}"
-            cells = [row["requirement"], bound]
+        head = self.status if self.objective is None else f"{self.status}: {figure(self.objective)}"
+        header = (
+            ["requirement", "bound", "value", "price"] if self.feasible else ["requirement", "bound", "in conflict"]
+        )
+        rows: list[list[str | bool | float | None]] = []
+        for r in self.requirements:
+            cells: list[str | bool | float | None] = [r.name, relation(r.direction, r.bound)]
             if self.feasible:
-                cells += [f"{row['value']:.6g}", f"{row['multiplier']:.6g}"]
+                cells += [self.values[r.name], self.multipliers[r.name]]
             else:
-                cells.append("yes" if row["conflict"] else "no")
-            lines.append("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>")
-        return "".join(lines) + "</table>"
+                cells.append("yes" if r.name in self.conflict else "no")
+            rows.append(cells)
+        return html_table(head, f"({self.states} states)", header, rows)
+
+    def __repr__(self) -> str:
+        if not self.feasible:
+            return f"<acrl.Solution infeasible: {', '.join(self.conflict)} are in conflict>"
+        wanted = self.specification.objective
+        best = "feasible" if wanted is None else f"optimal: {wanted.reward} {figure(self.values[wanted.reward])}"
+        prices = ", ".join(f"{name} {figure(price)}" for name, price in self.multipliers.items())
+        return f"<acrl.Solution {best}; prices {prices or 'none'}>"
 
 
 def solve(
@@ -131,27 +200,9 @@ def solve(
     """
     if not isinstance(model, (FiniteModel, str, os.PathLike)):
         raise InputError(f"the model is {model!r}, expected an acrl.FiniteModel, a path or a bundled problem's name")
-    told = _acrl.solve(
-        model._model if isinstance(model, FiniteModel) else model,
-        as_objective(objective),
-        as_requirements(requirements),
-        gap,
+    asked = as_requirements(requirements)
+    given: dict[str, Any] = {"objective": objective, "requirements": asked or None, "gap": None if gap == 1e-6 else gap}
+    data, rules, page = _acrl.solve(
+        native(model), named(model), call("solve", model, given), as_objective(objective), asked, gap
     )
-    feasible = "conflict" not in told
-    return Solution(
-        status="optimal" if feasible else "infeasible",
-        objective=told.get("objective"),
-        bounds=told.get("bounds"),
-        gap=told.get("gap"),
-        values=Named(told.get("values", {})),
-        multipliers=Named(told.get("multipliers", {})),
-        multiplier_ranges=told.get("multiplier_ranges", {}),
-        mixture=tuple(Component(w, Named(values), rule) for w, values, rule in told.get("mixture", ())),
-        almost_sure=told.get("almost_sure"),
-        conflict=tuple(told.get("conflict", ())),
-        relax_uniform=told.get("relax_uniform"),
-        relax_alone=told.get("relax_alone", {}),
-        requirements=tuple(told["requirements"]),
-        states=told["states"],
-        seconds=told["seconds"],
-    )
+    return Solution._from_json(json.loads(data), rules, page)

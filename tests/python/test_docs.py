@@ -58,6 +58,18 @@ class Costly(gymnasium.Wrapper[Any, Any, Any, Any]):
         return obs, reward, terminated, truncated, {**info, "cost": abs(obs[0])}
 
 
+def test_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {"acrl": acrl}
+    first, second = (block for block in BLOCKS if block.startswith("run"))
+    exec(first, names)
+    assert names["run"].met
+    assert not names["comparison"]["fixed weights"].met
+    exec(second, names)
+    assert (tmp_path / "run.png").exists()
+    assert (tmp_path / "runs" / "mine" / "report.html").exists()
+
+
 def test_a_finite_model() -> None:
     transitions = np.full((2, 2, 2), 0.5)
     rewards = {"r": np.array([[0.0, 2.0], [0.0, 2.0]]), "p": np.array([[1.0, 4.0], [1.0, 4.0]])}

@@ -227,35 +227,35 @@ pub(crate) struct SolveArgs {
 }
 
 /// How to execute.
-#[derive(Debug, Clone, Args)]
-pub(crate) struct Execution {
+#[derive(Debug, Clone, Default, Args)]
+pub struct Execution {
     /// Steps of each run [default: the problem's, else 200000]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = count)]
-    pub(crate) steps: Option<u64>,
+    pub steps: Option<u64>,
 
     /// Number of runs [default: the problem's, else 1]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
-    pub(crate) runs: Option<u64>,
+    pub runs: Option<u64>,
 
     /// Step size of the dual update, in units of the rewards' ranges [default: the problem's, else what a trained
     /// policy advises, else 0.5]
     #[arg(long, value_name = "X", allow_negative_numbers = true, value_parser = positive)]
-    pub(crate) step_size: Option<f64>,
+    pub step_size: Option<f64>,
 
     /// Steps between two dual updates, or 'auto' to find out [default: the problem's, else auto, which starts where a
     /// trained policy advises]
     #[arg(long, value_name = "N|auto", allow_negative_numbers = true, value_parser = epoch)]
-    pub(crate) epoch: Option<EpochArg>,
+    pub epoch: Option<EpochArg>,
 
     /// Certified shortfall that still counts as met, as a share of each reward's range
     /// [default: the problem's, else 0.005]
     #[arg(long, value_name = "T", allow_negative_numbers = true, value_parser = positive)]
-    pub(crate) tolerance: Option<f64>,
+    pub tolerance: Option<f64>,
 }
 
 /// `--epoch`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum EpochArg {
+pub enum EpochArg {
     /// So many steps.
     Fixed(u64),
     /// Found while running.
@@ -299,7 +299,7 @@ pub(crate) struct RunArgs {
 
 /// `--start`.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Start {
+pub enum Start {
     /// Where the policy's library says that the multipliers belong.
     Library,
     /// λ = 0.

@@ -4,14 +4,13 @@ use acrl::{Arrival, Named, Specification, Values};
 use acrl_report::{Axis, Bar, Bars, Block, Cell, Colour, Figure, Panel, Plot, Report, Table as Grid, Tone};
 use serde::Serialize;
 
-use crate::commands::solve::SpecificationJson;
 use crate::figures::colours;
 use crate::output::{BAD, FAINT, GOOD, Output, Table, figure, relation, styled};
-use crate::page::{command, machine, verdict};
+use crate::page::{machine, verdict};
 
-/// The object printed as JSON, in the user's signs.
-#[derive(Serialize)]
-pub(crate) struct Comparison {
+/// Methods beside each other; the object printed as JSON, in the user's signs.
+#[derive(Debug, Serialize)]
+pub struct Comparison {
     pub(crate) steps: u64,
     /// Of each training.
     pub(crate) runs: usize,
@@ -24,13 +23,22 @@ pub(crate) struct Comparison {
     /// What trained, for continuous problems.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) learner: Option<&'static str>,
-    pub(crate) specification: SpecificationJson,
+    pub(crate) specification: Specification,
     /// The best possible objective, in the user's sign, where it is known.
     pub(crate) optimum: Option<f64>,
     /// What `optimum` is.
     #[serde(skip)]
     pub(crate) best: &'static str,
     pub(crate) methods: Vec<Entry>,
+    /// Whether A-CRL meets every requirement by its certificate; the others are there to be compared with.
+    #[serde(skip)]
+    pub(crate) good: bool,
+    /// Whether it was stopped before the end.
+    #[serde(skip)]
+    pub(crate) stopped: bool,
+    /// The separate end components of a finite model.
+    #[serde(skip)]
+    pub(crate) parts: usize,
 }
 
 /// A run of a method.
@@ -41,7 +49,7 @@ pub(crate) struct Ran {
 }
 
 /// One method: means and worst values over runs.
-#[derive(Serialize)]
+#[derive(Debug, Serialize)]
 pub(crate) struct Entry {
     method: &'static str,
     averages: Named<f64>,
@@ -193,7 +201,8 @@ fn legend(tolerance: f64) -> String {
 }
 
 /// The table, and a line on each method.
-pub(crate) fn print(comparison: &Comparison, specification: &Specification, output: &mut Output) {
+pub(crate) fn print(comparison: &Comparison, output: &mut Output) {
+    let specification = &comparison.specification;
     output.line(budget(comparison));
     output.line("");
     let Some(first) = comparison.methods.first() else { return };
@@ -228,7 +237,7 @@ pub(crate) fn print(comparison: &Comparison, specification: &Specification, outp
 }
 
 /// The same table for a page.
-pub(crate) fn grid(comparison: &Comparison, specification: &Specification) -> Grid {
+pub(crate) fn grid(comparison: &Comparison) -> Grid {
     let cell = |text: String, tone| Cell { text, tone };
     let names =
         comparison.methods.first().map(|first| first.averages.iter().map(|(name, _)| name.to_owned()));
@@ -237,7 +246,7 @@ pub(crate) fn grid(comparison: &Comparison, specification: &Specification) -> Gr
     header.push("met".to_owned());
     header.extend(COLUMNS.map(str::to_owned));
     let mut aims: Vec<Cell> = std::iter::once(String::new())
-        .chain(aims(specification))
+        .chain(aims(&comparison.specification))
         .map(|aim| cell(aim.replace(">=", "≥").replace("<=", "≤"), Tone::Faint))
         .collect();
     aims.resize(header.len(), cell(String::new(), Tone::Faint));
@@ -252,7 +261,8 @@ pub(crate) fn grid(comparison: &Comparison, specification: &Specification) -> Gr
 }
 
 /// How far each method is from what is required, and the objective that it has.
-pub(crate) fn margins(comparison: &Comparison, specification: &Specification) -> Figure {
+pub(crate) fn margins(comparison: &Comparison) -> Figure {
+    let specification = &comparison.specification;
     let methods = &comparison.methods;
     let categories: Vec<String> = methods.iter().map(|entry| entry.method.to_owned()).collect();
     let colours = colours(specification);
@@ -301,18 +311,21 @@ pub(crate) fn margins(comparison: &Comparison, specification: &Specification) ->
     }
 }
 
-/// The page on a comparison.
-pub(crate) fn page(comparison: &Comparison, specification: &Specification, input: &str) -> Report {
+impl Comparison {
+    /// The page on it. `input` is what was compared on, `command` what makes it again.
+    pub fn page(&self, input: &str, command: &str) -> Report {
+        page(self, input, command.to_owned())
+    }
+}
+
+fn page(comparison: &Comparison, input: &str, command: String) -> Report {
     let met: Vec<&str> = comparison.methods.iter().filter(|m| m.met).map(|m| m.method).collect();
     let lead = if met.is_empty() {
         "No method meets every requirement in every run.".to_owned()
     } else {
         format!("Every requirement is met in every run by: {}.", met.join("; "))
     };
-    let mut blocks = vec![
-        Block::Table(grid(comparison, specification)),
-        Block::Figure(margins(comparison, specification)),
-    ];
+    let mut blocks = vec![Block::Table(grid(comparison)), Block::Figure(margins(comparison))];
     blocks.push(Block::Heading("The methods".to_owned()));
     let about = |entry: &Entry| Block::Text(format!("{}: {}.", entry.method, entry.note));
     blocks.extend(comparison.methods.iter().map(about));
@@ -324,5 +337,5 @@ pub(crate) fn page(comparison: &Comparison, specification: &Specification, input
     facts.extend(comparison.learner.map(|learner| ("learner".to_owned(), learner.to_owned())));
     facts.extend(machine(comparison.seed));
     let title = format!("{input}: methods compared");
-    Report { title, lead, good: None, blocks, facts, command: command() }
+    Report { title, lead, good: None, blocks, facts, command }
 }

@@ -66,7 +66,7 @@ fn axis(label: &str) -> Axis {
 fn spread(name: &str, colour: Colour, course: &Course, of: impl Fn(&Snapshot) -> Option<Spread>) -> Series {
     let points: Vec<(f64, Spread)> =
         course.snapshots().iter().filter_map(|s| Some((s.steps as f64, of(s)?))).collect();
-    let runs = course.arrivals().len();
+    let runs = course.runs();
     let all = |f: fn(&Spread) -> f64| points.iter().map(|(_, spread)| f(spread)).collect::<Vec<f64>>();
     let band = (runs > 1).then(|| Band {
         name: format!("least and most of {runs} runs"),
@@ -159,7 +159,7 @@ pub(crate) fn multipliers(name: &str, specification: &Specification, course: &Co
         title,
         plot: Plot::Lines(Lines { x: steps(), y: axis("multiplier λ"), series, bounds: Vec::new() }),
     };
-    let all = match course.arrivals().len() {
+    let all = match course.runs() {
         1 => "average so far".to_owned(),
         runs => format!("average so far, over {runs} runs"),
     };

@@ -8,6 +8,7 @@ use acrl_report::Report;
 use anyhow::{Context as _, ensure};
 
 use crate::log::Log;
+use crate::watch::Stop;
 
 const EVENTS: &str = "events.jsonl";
 
@@ -32,7 +33,7 @@ pub(crate) struct Folder {
 
 impl Folder {
     /// Makes the folder. One that holds a run or a training already is refused, unless it is to be replaced.
-    pub(crate) fn create(path: &Path, replace: bool) -> anyhow::Result<Self> {
+    pub(crate) fn create(path: &Path, replace: bool, stop: Stop) -> anyhow::Result<Self> {
         let taken = [EVENTS, "report.html", "checkpoint"].iter().find(|name| path.join(name).exists());
         if let (Some(name), false) = (taken, replace) {
             anyhow::bail!(
@@ -47,7 +48,7 @@ impl Folder {
         );
         prepare(path)?;
         let lock = RunFolder::lock(path)?;
-        let log = Log::create(&path.join(EVENTS))?;
+        let log = Log::create(&path.join(EVENTS), stop)?;
         // A report that is there belongs to the run before.
         let old = path.join("report.html");
         if old.exists() {

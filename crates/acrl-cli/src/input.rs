@@ -2,17 +2,18 @@
 
 use std::path::Path;
 
-use acrl::{BatchTask, Course, DualDynamics, EpochLength, FiniteCmdp, Specification};
+use acrl::{BatchTask, Course, DualDynamics, EpochLength, FiniteCmdp, Objective, Requirement, Specification};
 use acrl_envs::{Continuous, Problem, RunSettings, TrainSettings, bundled};
 use acrl_exact::{FiniteTask, drn};
 use acrl_files::Container;
 use acrl_learn::PolicyFile;
 use anyhow::{Context as _, bail};
 
-use crate::args::{EpochArg, Execution, Global, Source};
+use crate::args::{EpochArg, Execution, Source};
 
 /// A finite problem, ready to work on.
-pub(crate) struct Loaded {
+#[derive(Debug, Clone)]
+pub struct Loaded {
     pub(crate) model: FiniteCmdp,
     pub(crate) specification: Specification,
     pub(crate) run: RunSettings,
@@ -20,7 +21,8 @@ pub(crate) struct Loaded {
 }
 
 /// A continuous problem.
-pub(crate) struct ContinuousProblem {
+#[derive(Debug)]
+pub struct ContinuousProblem {
     /// The problem file.
     pub(crate) text: String,
     pub(crate) environment: Continuous,
@@ -30,13 +32,15 @@ pub(crate) struct ContinuousProblem {
 }
 
 /// A trained policy and the problem it was trained on.
-pub(crate) struct PolicyProblem {
+#[derive(Debug)]
+pub struct PolicyProblem {
     pub(crate) problem: ContinuousProblem,
     pub(crate) file: PolicyFile,
 }
 
-/// What the command line names.
-pub(crate) enum Input {
+/// What there is to work on.
+#[derive(Debug)]
+pub enum Input {
     /// A finite problem or model.
     Finite(Box<Loaded>),
     /// A continuous problem.
@@ -49,23 +53,8 @@ impl Input {
     /// Reads what the command line names and applies its objective and requirements.
     pub(crate) fn open(source: &Source) -> anyhow::Result<Self> {
         let mut input = Self::read(&source.input)?;
-        let (specification, rewards) = match &mut input {
-            Self::Finite(loaded) => (&mut loaded.specification, loaded.model.reward_names()),
-            Self::Continuous(problem) => {
-                (&mut problem.specification, problem.environment.batch().reward_names())
-            }
-            Self::Policy(policy) => {
-                policy.problem.specification = rebound(policy, source)?;
-                return Ok(input);
-            }
-        };
-        if let Some(objective) = source.objective() {
-            *specification = specification.with_objective(Some(objective));
-        }
-        for requirement in &source.require {
-            *specification = specification.require(requirement.clone())?;
-        }
-        if specification.objective().is_none() && specification.requirements().is_empty() {
+        input.ask(&source.input, source.objective(), &source.require)?;
+        if let Some(rewards) = input.asks_nothing() {
             bail!(
                 "{}: nothing to achieve: name an objective with --maximize or --minimize, or a requirement \
                  with --require; its rewards are {}",
@@ -76,7 +65,43 @@ impl Input {
         Ok(input)
     }
 
-    fn read(input: &str) -> anyhow::Result<Self> {
+    /// Takes another objective, if one is given; requirements replace those on the same reward and side, or are added. `name`
+    /// is what messages call it.
+    pub fn ask(
+        &mut self,
+        name: &str,
+        objective: Option<Objective>,
+        requirements: &[Requirement],
+    ) -> anyhow::Result<()> {
+        let specification = match self {
+            Self::Finite(loaded) => &mut loaded.specification,
+            Self::Continuous(problem) => &mut problem.specification,
+            Self::Policy(policy) => {
+                policy.problem.specification = rebound(policy, name, objective, requirements)?;
+                return Ok(());
+            }
+        };
+        if objective.is_some() {
+            *specification = specification.with_objective(objective);
+        }
+        for requirement in requirements {
+            *specification = specification.require(requirement.clone())?;
+        }
+        Ok(())
+    }
+
+    /// The rewards there are, if nothing is asked of them.
+    pub fn asks_nothing(&self) -> Option<&[String]> {
+        let (specification, rewards) = match self {
+            Self::Finite(loaded) => (&loaded.specification, loaded.model.reward_names()),
+            Self::Continuous(problem) => (&problem.specification, problem.environment.batch().reward_names()),
+            Self::Policy(_) => return None,
+        };
+        (specification.objective().is_none() && specification.requirements().is_empty()).then_some(rewards)
+    }
+
+    /// Reads a problem, a model or a policy by the path of its file, or a bundled problem by its name.
+    pub fn read(input: &str) -> anyhow::Result<Self> {
         const EXPECTED: &str =
             "expected a problem (.toml), a model (.drn) or a trained policy (.safetensors)";
         let path = Path::new(input);
@@ -86,12 +111,7 @@ impl Input {
         }
         match extension {
             "toml" => Self::from_problem(read_text(path)?, path),
-            "drn" => Ok(Self::Finite(Box::new(Loaded {
-                model: read_model(path)?,
-                specification: Specification::default(),
-                run: RunSettings::default(),
-                train: TrainSettings::default(),
-            }))),
+            "drn" => Ok(read_model(path)?.into()),
             "safetensors" => Self::from_policy(path),
             _ if path.is_dir() => bail!("{input} is a folder, {EXPECTED}"),
             "" if path.exists() => bail!("{input}: the file's name has no ending: {EXPECTED}"),
@@ -134,27 +154,42 @@ impl Input {
     }
 }
 
-/// The specification of a policy with the bounds of the command line: others cannot be had without training.
-fn rebound(policy: &PolicyProblem, source: &Source) -> anyhow::Result<Specification> {
+impl From<FiniteCmdp> for Input {
+    /// A model of which nothing is asked yet.
+    fn from(model: FiniteCmdp) -> Self {
+        Self::Finite(Box::new(Loaded {
+            model,
+            specification: Specification::default(),
+            run: RunSettings::default(),
+            train: TrainSettings::default(),
+        }))
+    }
+}
+
+/// The specification of a policy with other bounds: other things cannot be had without training.
+fn rebound(
+    policy: &PolicyProblem,
+    name: &str,
+    objective: Option<Objective>,
+    requirements: &[Requirement],
+) -> anyhow::Result<Specification> {
     let trained = &policy.problem.specification;
-    if let Some(objective) = source.objective().filter(|o| trained.objective() != Some(o)) {
+    if let Some(objective) = objective.filter(|o| trained.objective() != Some(o)) {
         bail!(
-            "{} was trained {}, not with '{}' as objective: train it again for that",
-            source.input,
+            "{name} was trained {}, not with '{}' as objective: train it again for that",
             trained.objective().map_or("without an objective".to_owned(), |o| format!("for '{}'", o.reward)),
             objective.reward
         );
     }
     let mut specification = trained.clone();
-    for requirement in &source.require {
+    for requirement in requirements {
         let next = specification.require(requirement.clone())?;
         if next.requirements().len() != specification.requirements().len() {
             let known: Vec<String> =
                 trained.requirements().iter().map(std::string::ToString::to_string).collect();
             bail!(
-                "{} was not trained for {requirement}: bounds can be changed without training, but not which \
+                "{name} was not trained for {requirement}: bounds can be changed without training, but not which \
                  rewards are bounded, and on which side; it was trained for {}",
-                source.input,
                 known.join(", ")
             );
         }
@@ -166,23 +201,26 @@ fn rebound(policy: &PolicyProblem, source: &Source) -> anyhow::Result<Specificat
 impl Loaded {
     /// Opens a finite problem.
     pub(crate) fn new(source: &Source) -> anyhow::Result<Self> {
-        match Input::open(source)? {
+        Self::of(&source.input, Input::open(source)?)
+    }
+
+    /// The finite problem that an input is.
+    pub(crate) fn of(name: &str, input: Input) -> anyhow::Result<Self> {
+        match input {
             Input::Finite(loaded) => Ok(*loaded),
             Input::Continuous(_) => bail!(
-                "{0} is continuous, expected a finite problem or model; train a policy for it with: acrl train {0} -o \
-                 policy.safetensors",
-                source.input
+                "{name} is continuous, expected a finite problem or model; train a policy for it with: acrl train {name} \
+                 -o policy.safetensors"
             ),
             Input::Policy(_) => bail!(
-                "{} is a trained policy, expected a finite problem or model; run it with: acrl run {0}",
-                source.input
+                "{name} is a trained policy, expected a finite problem or model; run it with: acrl run {name}"
             ),
         }
     }
 
     /// Lets the command line override the problem's settings.
-    pub(crate) fn apply(&mut self, execution: &Execution, global: &Global) {
-        apply(&mut self.run, execution, global);
+    pub(crate) fn apply(&mut self, execution: &Execution, seed: Option<u64>) {
+        apply(&mut self.run, execution, seed);
     }
 
     /// The model with what is required of it.
@@ -218,13 +256,13 @@ impl Loaded {
 }
 
 /// Lets the command line override the settings of a problem.
-pub(crate) fn apply(run: &mut RunSettings, execution: &Execution, global: &Global) {
+pub(crate) fn apply(run: &mut RunSettings, execution: &Execution, seed: Option<u64>) {
     run.steps = execution.steps.unwrap_or(run.steps);
     run.runs = execution.runs.map_or(run.runs, |runs| runs as usize);
     run.step_size = execution.step_size.unwrap_or(run.step_size);
     run.step_size_given |= execution.step_size.is_some();
     run.tolerance = execution.tolerance.unwrap_or(run.tolerance);
-    run.seed = global.seed.unwrap_or(run.seed);
+    run.seed = seed.unwrap_or(run.seed);
     run.epoch_given |= matches!(execution.epoch, Some(EpochArg::Fixed(_)));
     match execution.epoch {
         Some(EpochArg::Fixed(steps)) => run.epoch = acrl_envs::EpochSetting::Fixed(steps),

@@ -7,19 +7,20 @@ use std::ops::ControlFlow;
 use acrl::{Event, Observer};
 use anyhow::Context as _;
 
-use crate::interrupt;
+use crate::watch::Stop;
 
 /// Events as JSON Lines.
 pub(crate) struct Log {
     file: BufWriter<File>,
     path: std::path::PathBuf,
     failed: Option<std::io::Error>,
+    stop: Stop,
 }
 
 impl Log {
-    pub(crate) fn create(path: &std::path::Path) -> anyhow::Result<Self> {
+    pub(crate) fn create(path: &std::path::Path, stop: Stop) -> anyhow::Result<Self> {
         let file = File::create(path).with_context(|| format!("cannot create {}", path.display()))?;
-        Ok(Self { file: BufWriter::new(file), path: path.to_owned(), failed: None })
+        Ok(Self { file: BufWriter::new(file), path: path.to_owned(), failed: None, stop })
     }
 
     /// Writes an event; what goes wrong is told by `finish`. Those who look on see a snapshot at once.
@@ -41,7 +42,7 @@ impl Log {
 
 impl Observer for Log {
     fn event(&mut self, event: &Event<'_>) -> ControlFlow<()> {
-        if interrupt::requested() {
+        if self.stop.requested() {
             return ControlFlow::Break(());
         }
         self.write(event);

@@ -28,11 +28,18 @@ pub(crate) struct Output {
     hint: Option<String>,
     json: bool,
     quiet: bool,
+    command: String,
 }
 
 impl Output {
-    pub(crate) fn new(global: &Global) -> Self {
-        Self { text: String::new(), hint: None, json: global.json, quiet: global.quiet }
+    /// `command` is the command line, as it can be typed again.
+    pub(crate) fn new(global: &Global, command: String) -> Self {
+        Self { text: String::new(), hint: None, json: global.json, quiet: global.quiet, command }
+    }
+
+    /// The command line, as it can be typed again.
+    pub(crate) fn command(&self) -> &str {
+        &self.command
     }
 
     /// Whether one JSON object is wanted.

@@ -1,12 +1,14 @@
 //! The page on some runs: what came out, how, and how to get it again.
 
+use std::ffi::OsString;
+
 use acrl::{Course, RunReport, Specification, Steering};
 use acrl_envs::RunSettings;
 use acrl_learn::TrainingRecord;
 use acrl_report::{Block, Cell, Figure, Report, Table, Tone};
 
+use crate::figures;
 use crate::output::{count, figure};
-use crate::{figures, interrupt};
 
 /// Some runs of one agent.
 pub(crate) struct Told<'a> {
@@ -104,6 +106,8 @@ pub(crate) struct Remarks<'a> {
     pub(crate) steering: Option<Steering>,
     /// What is the matter with requirements that are behind, and what to do about it.
     pub(crate) advice: Option<String>,
+    /// Whether it was stopped before the end.
+    pub(crate) stopped: bool,
 }
 
 /// What turns multipliers into behaviour, in a line.
@@ -123,6 +127,7 @@ pub(crate) fn run_page(
     run: &RunSettings,
     remarks: Remarks<'_>,
     pictures: Vec<Figure>,
+    command: String,
 ) -> Report {
     let mut blocks: Vec<Block> = remarks.advice.map(Block::Text).into_iter().collect();
     blocks.push(Block::Table(told.table()));
@@ -146,7 +151,7 @@ pub(crate) fn run_page(
     facts.extend(machine(run.seed));
     Report {
         title: input.to_owned(),
-        lead: if interrupt::requested() {
+        lead: if remarks.stopped {
             format!("Stopped by Ctrl-C: this is about the steps taken so far. {}", told.lead())
         } else {
             told.lead()
@@ -154,7 +159,7 @@ pub(crate) fn run_page(
         good: (!told.report.requirements.is_empty()).then(|| told.report.met()),
         blocks,
         facts,
-        command: command(),
+        command,
     }
 }
 
@@ -184,7 +189,7 @@ pub(crate) fn machine(seed: u64) -> Vec<(String, String)> {
 }
 
 /// The command line, as it can be typed again.
-pub(crate) fn command() -> String {
+pub(crate) fn command(words: &[OsString]) -> String {
     let quoted = |word: String| {
         let safe = |c: char| c.is_ascii_alphanumeric() || "-_./,=:".contains(c);
         if !word.is_empty() && word.chars().all(safe) {
@@ -193,7 +198,7 @@ pub(crate) fn command() -> String {
             format!("'{}'", word.replace('\'', r"'\''"))
         }
     };
-    let words = std::env::args_os().skip(1).map(|word| quoted(word.to_string_lossy().into_owned()));
+    let words = words.iter().skip(1).map(|word| quoted(word.to_string_lossy().into_owned()));
     std::iter::once("acrl".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
 }
 

@@ -48,7 +48,7 @@ impl<'a> Plane<'a> {
                     velocity: "thrust (at rest, no wind)",
                 })
             }
-            Continuous::Wireless(_) => None,
+            Continuous::Wireless(_) | Continuous::External(_) => None,
         }
     }
 

@@ -34,6 +34,21 @@ pub(crate) fn input(error: impl StdError) -> PyErr {
     InputError::new_err(told(&error))
 }
 
+/// What a verb of the program says is wrong.
+pub(crate) fn verb(error: &anyhow::Error) -> PyErr {
+    let text = format!("{error:#}");
+    let any = |is: fn(&(dyn StdError + 'static)) -> bool| error.chain().any(is);
+    if any(|cause| cause.is::<acrl_exact::SolveError>()) {
+        SolveError::new_err(text)
+    } else if any(|cause| {
+        cause.is::<std::io::Error>() || cause.is::<acrl_files::Error>() || cause.is::<acrl_report::Error>()
+    }) {
+        FileError::new_err(text)
+    } else {
+        InputError::new_err(text)
+    }
+}
+
 /// A file that cannot be used. Its name is in the message already, or put before it.
 pub(crate) fn file(path: &Path, error: impl StdError) -> PyErr {
     let (name, text) = (path.display().to_string(), told(&error));

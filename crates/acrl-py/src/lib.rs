@@ -10,7 +10,9 @@
 //! | `Agent` | [`acrl::DualDynamics`] and [`acrl::Steerer`] with a policy, behind a lock |
 //! | `PolicyFile` | [`acrl_learn::PolicyFile`] with a pool of actors, without the interpreter's lock while they act |
 //! | `Trainer`, `Settler` | [`acrl_learn::LivePpo`], [`acrl_learn::Settling`]: training while Python steps the environment |
-//! | `Model`, `solve` | [`acrl::FiniteCmdp`], [`acrl_exact::solve`] |
+//! | `Model`, `solve` | [`acrl::FiniteCmdp`], [`acrl_cli::solve`] |
+//! | `run`, `compare`, `reproduce`, `main` | those of [`acrl_cli`] |
+//! | `Report` | [`acrl_report::Report`], frozen |
 
 mod agent;
 mod arrays;
@@ -21,7 +23,9 @@ mod policy;
 mod solve;
 mod train;
 mod trials;
+mod verbs;
 mod vocabulary;
+mod work;
 
 use pyo3::prelude::*;
 
@@ -52,6 +56,8 @@ mod _acrl {
     use super::train::{Settler, Trainer};
     #[pymodule_export]
     use super::trials::{seconds_to_act, trace, untrained};
+    #[pymodule_export]
+    use super::verbs::{Report, compare, main, reproduce, run, run_report};
     #[pymodule_export]
     use super::vocabulary::{Objective, Requirement, weights};
 }

@@ -1,9 +1,9 @@
 //! Colours that everybody can tell apart (Okabe and Ito's), under the names of the paper's regions.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// A colour, which the page and the pictures render so that it is readable on light and on dark.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Colour {
     /// Vermilion, #D55E00.

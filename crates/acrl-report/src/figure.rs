@@ -1,11 +1,11 @@
 //! Figures as data: the page, the pictures and the tables are all made of these.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::Colour;
 
 /// A figure of one or more panels.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
     /// The stem of its files: small letters, digits and hyphens.
     pub name: String,
@@ -20,7 +20,7 @@ pub struct Figure {
 }
 
 /// One pair of axes.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Panel {
     /// May be empty.
     pub title: String,
@@ -29,7 +29,7 @@ pub struct Panel {
 }
 
 /// What a panel shows.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Plot {
     /// Curves.
@@ -53,7 +53,7 @@ pub enum Plot {
 }
 
 /// An axis.
-#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Axis {
     /// Says what, and the unit.
     pub label: String,
@@ -64,7 +64,7 @@ pub struct Axis {
 }
 
 /// Curves over one x axis, and horizontal lines that they should stay above or below.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Lines {
     /// Horizontal.
     pub x: Axis,
@@ -77,7 +77,7 @@ pub struct Lines {
 }
 
 /// A curve. A number that is not finite is a gap.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Series {
     /// For the legend.
     pub name: String,
@@ -96,7 +96,7 @@ pub struct Series {
 }
 
 /// From the lowest to the highest of several runs.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Band {
     /// Such as "least and most of 20 runs".
     pub name: String,
@@ -107,7 +107,7 @@ pub struct Band {
 }
 
 /// A required level: a dashed horizontal line.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Bound {
     /// Such as "red ≥ 0.2".
     pub name: String,
@@ -118,7 +118,7 @@ pub struct Bound {
 }
 
 /// Groups of bars: a group for each category, and in it a bar of each kind.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Bars {
     /// The names of the groups.
     pub categories: Vec<String>,
@@ -131,7 +131,7 @@ pub struct Bars {
 }
 
 /// One kind of bar.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Bar {
     /// For the legend.
     pub name: String,
@@ -144,7 +144,7 @@ pub struct Bar {
 }
 
 /// A rectangle of the plane.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Area {
     /// From, to.
     pub x: (f64, f64),
@@ -153,7 +153,7 @@ pub struct Area {
 }
 
 /// A named part of the plane.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Region {
     /// Its name.
     pub name: String,
@@ -164,7 +164,7 @@ pub struct Region {
 }
 
 /// A policy over the plane, for some multipliers.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Field {
     /// What is shown.
     pub area: Area,
@@ -179,7 +179,7 @@ pub struct Field {
 }
 
 /// Where and whereto. The length of arrows is relative: the longest is a little less than their distance.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Arrow {
     /// Position.
     pub x: f64,
@@ -192,7 +192,7 @@ pub struct Arrow {
 }
 
 /// A multiplier that can be moved.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Slider {
     /// The requirement.
     pub name: String,
@@ -208,7 +208,7 @@ pub struct Slider {
 /// (observation − offset)·factor for each observation, of which the first two are the position and the others as
 /// `rest` says, and then the weights (1, λ)/(1 + Σλ), or without an objective λ/Σλ (all equal at λ = 0); multipliers are
 /// first multiplied by `scales`. The first two outputs, times `output`, are the velocity.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Model {
     /// tanh layers, and a last one without.
@@ -233,7 +233,7 @@ pub enum Model {
 }
 
 /// Shares of time on a grid of cells.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Heat {
     /// What the grid covers.
     pub area: Area,

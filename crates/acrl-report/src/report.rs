@@ -1,11 +1,11 @@
 //! The report: headings, text, tables and figures in their order, and how to get them again.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::Figure;
 
 /// A page.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// The title.
     pub title: String,
@@ -22,7 +22,7 @@ pub struct Report {
 }
 
 /// A part of a page.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind", content = "content")]
 pub enum Block {
     /// A section begins.
@@ -36,7 +36,7 @@ pub enum Block {
 }
 
 /// A table.
-#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Table {
     /// The first column is text, the others are aligned right.
     pub header: Vec<String>,
@@ -47,7 +47,7 @@ pub struct Table {
 }
 
 /// What a table's cell says.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
     /// The text.
     pub text: String,
@@ -56,7 +56,7 @@ pub struct Cell {
 }
 
 /// How a cell looks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Tone {
     /// As it is.

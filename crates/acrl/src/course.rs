@@ -1,12 +1,12 @@
 //! The course of runs: how averages, multipliers and certificates move as time goes by, for curves and for views.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{DualDynamics, Specification};
 
 /// Mean, least and most over runs; as JSON `[mean, least, most]`.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-#[serde(into = "[f64; 3]")]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(into = "[f64; 3]", from = "[f64; 3]")]
 pub struct Spread {
     sum: f64,
     runs: usize,
@@ -50,8 +50,14 @@ impl From<Spread> for [f64; 3] {
     }
 }
 
+impl From<[f64; 3]> for Spread {
+    fn from([mean, least, most]: [f64; 3]) -> Self {
+        Self { sum: mean, runs: 1, least, most }
+    }
+}
+
 /// How some runs stand after so many steps of each. Averages are in the user's signs.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Snapshot {
     /// The steps taken.
     pub steps: u64,
@@ -115,6 +121,22 @@ impl Course {
             next: moment(1, steps),
             detail: Vec::new(),
         }
+    }
+
+    /// Of snapshots that were taken elsewhere, in the order of time, to draw curves of: without arrivals and detail.
+    pub fn of_snapshots(
+        specification: &Specification,
+        scales: &[f64],
+        tolerance: f64,
+        snapshots: Vec<Snapshot>,
+    ) -> Self {
+        let steps = snapshots.last().map_or(0, |last| last.of);
+        Self { snapshots, next: u64::MAX, ..Self::new(specification, scales, tolerance, steps) }
+    }
+
+    /// The number of runs.
+    pub fn runs(&self) -> usize {
+        self.snapshots.last().map_or(0, |last| last.runs)
     }
 
     /// Whether it wants to look after so many steps.

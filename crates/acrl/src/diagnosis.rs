@@ -1,11 +1,11 @@
 //! Why a requirement is behind: infeasible, the epoch too short, the policy too weak, or only early.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::mixture::game_value;
 
 /// What is the matter, as data.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Diagnosis {
     /// The verdict.
     pub verdict: Verdict,
@@ -16,7 +16,7 @@ pub struct Diagnosis {
 }
 
 /// The five things that can be the matter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// Every requirement's certified shortfall is within its tolerance in every run.
@@ -33,7 +33,7 @@ pub enum Verdict {
 }
 
 /// What a verdict rests on.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Evidence {
     /// The largest certified shortfall over its tolerance.
     pub certificate: f64,

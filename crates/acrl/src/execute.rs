@@ -40,7 +40,7 @@ pub struct Execution<S> {
 }
 
 /// How one multiplier behaved.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct MultiplierStatistics {
     /// At the end.
     pub last: f64,

@@ -1,9 +1,13 @@
 //! A short list of named things that is a map in JSON, in its own order.
 
-use serde::ser::SerializeMap;
-use serde::{Serialize, Serializer};
+use std::fmt;
+use std::marker::PhantomData;
 
-/// Pairs of a name and a value; serialises as a map that keeps the order.
+use serde::de::{MapAccess, Visitor};
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// Pairs of a name and a value; serialises as a map, and keeps the order both ways.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Named<T>(Vec<(String, T)>);
 
@@ -42,5 +46,27 @@ impl<T: Serialize> Serialize for Named<T> {
             map.serialize_entry(name, value)?;
         }
         map.end()
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Named<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Pairs<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Pairs<T> {
+            type Value = Named<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("values by name")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Named<T>, A::Error> {
+                let mut pairs = Vec::new();
+                while let Some(pair) = map.next_entry()? {
+                    pairs.push(pair);
+                }
+                Ok(Named(pairs))
+            }
+        }
+        deserializer.deserialize_map(Pairs(PhantomData))
     }
 }

@@ -1,11 +1,11 @@
 //! What several runs of one agent amount to.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{Diagnosis, Direction, Execution, MultiplierStatistics, Named, Specification, Symptoms};
 
 /// The report on a set of runs: the object that `acrl run --json` prints.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunReport {
     /// The mean over runs of each average, in the user's signs.
     pub averages: Named<f64>,
@@ -26,7 +26,7 @@ pub struct RunReport {
 }
 
 /// How one requirement stands, in the user's signs.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RequirementReport {
     /// The bound.
     pub bound: f64,

@@ -177,10 +177,27 @@ fn number(text: &str) -> Option<f64> {
 }
 
 /// An objective, which may be missing (then r₀ = 0), and the requirements, whose names differ.
-#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(try_from = "RawSpecification")]
 pub struct Specification {
     objective: Option<Objective>,
     requirements: Vec<Requirement>,
+}
+
+/// A specification as it is read, before it is checked.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawSpecification {
+    objective: Option<Objective>,
+    requirements: Vec<Requirement>,
+}
+
+impl TryFrom<RawSpecification> for Specification {
+    type Error = Error;
+
+    fn try_from(raw: RawSpecification) -> Result<Self, Error> {
+        Self::new(raw.objective, raw.requirements)
+    }
 }
 
 impl Specification {

@@ -9,9 +9,10 @@ use acrl_exact::{Answer, Conflict, ExactPolicy, FiniteTask, Optimum, Slack, Solv
 use anyhow::bail;
 use serde::Serialize;
 
-use super::solve::{named_values, objective_sign};
+use super::solve::objective_sign;
 use crate::Verdict;
 use crate::args::{CheckArgs, Global};
+use crate::comparison::named_values;
 use crate::input::Loaded;
 use crate::output::{BAD, FAINT, GOOD, Output, STRONG, Table, figure, styled};
 
@@ -23,7 +24,7 @@ const VISITED: usize = 2000;
 /// Checks and prints.
 pub(crate) fn check(args: &CheckArgs, global: &Global, output: &mut Output) -> anyhow::Result<Verdict> {
     let mut loaded = Loaded::new(&args.source)?;
-    loaded.apply(&args.execution, global);
+    loaded.apply(&args.execution, global.seed);
     if loaded.specification.requirements().is_empty() {
         bail!("{}: there is no requirement to check: add one with --require", args.source.input);
     }
@@ -216,8 +217,10 @@ impl Report {
 
 impl Slater {
     fn new(task: &FiniteTask<'_>, slack: &Slack) -> Self {
-        let part =
-            |c: &acrl_exact::Component| Part { weight: c.weight, values: named_values(task, &c.values) };
+        let part = |c: &acrl_exact::Component| Part {
+            weight: c.weight,
+            values: named_values(task.specification(), &c.values),
+        };
         Self { constant: slack.lower, upper: slack.upper, mixture: slack.mixture.iter().map(part).collect() }
     }
 }

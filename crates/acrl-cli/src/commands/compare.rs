@@ -1,8 +1,6 @@
 //! `acrl compare`: A-CRL beside the methods it improves on. Same problem, same steps, same seeds.
 
-use acrl::{
-    Arrival, DualDynamics, Learner as _, Policy, Rng, Silent, Task, Values, execute_runs, execute_watched,
-};
+use acrl::{Arrival, DualDynamics, Learner as _, Policy, Rng, Task, Values, execute_runs, execute_watched};
 use acrl_envs::MethodSetting;
 use acrl_exact::{Answer, FiniteTask, SolveOptions, solve};
 use acrl_learn::dual_descent::dual_descent;
@@ -10,19 +8,19 @@ use acrl_learn::fixed_weights::{best, square_grid, sweep};
 use acrl_learn::primal_averaging::{Blocks, state_wise, trajectory_weighted, visits};
 use acrl_learn::primal_dual::{PrimalDualSettings, primal_dual};
 use acrl_learn::{Stationary, Tabular, TabularSettings};
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use indicatif::ProgressBar;
-use std::ops::ControlFlow;
 
 use super::compare_continuous;
 use super::run::{report, run_exact};
-use super::solve::{SpecificationJson, objective_sign};
+use super::solve::objective_sign;
 use crate::Verdict;
-use crate::args::{CompareArgs, Global};
-use crate::comparison::{Comparison, Entry, Ran, page, print};
+use crate::args::{CompareArgs, Execution, Global};
+use crate::comparison::{Comparison, Entry, Ran, print};
 use crate::folder::{page_line, prepare};
 use crate::input::{Input, Loaded};
 use crate::output::Output;
+use crate::watch::{Stop, Watch, listen};
 
 /// Short runs say little about methods that settle only on average.
 pub(super) const STEPS: u64 = 200_000;
@@ -32,50 +30,105 @@ pub(super) const RUNS: usize = 3;
 const WEIGHTINGS: f64 = 4000.0;
 
 /// Compares and prints.
-pub(crate) fn compare(args: &CompareArgs, global: &Global, output: &mut Output) -> anyhow::Result<Verdict> {
-    let mut loaded = match Input::open(&args.source)? {
-        Input::Finite(loaded) => *loaded,
-        Input::Continuous(problem) => return compare_continuous::compare(*problem, args, global, output),
-        Input::Policy(_) => bail!(
-            "{0} is a trained policy, expected a problem or model: compare trains the policies itself",
-            args.source.input
-        ),
+pub(crate) fn verb(args: &CompareArgs, global: &Global, output: &mut Output) -> anyhow::Result<Verdict> {
+    let (name, input) = (&args.source.input, Input::open(&args.source)?);
+    let options = CompareOptions {
+        execution: args.execution.clone(),
+        seed: global.seed,
+        budget: args.budget,
+        methods: args.methods.clone(),
+        trainings: args.trainings.map(|n| n as usize),
     };
-    if args.methods.contains(&MethodSetting::PidLagrangian) {
-        bail!("there is no pid_lagrangian for finite problems");
-    }
-    if args.trainings.is_some() {
-        bail!("--trainings is for continuous problems: on finite ones each of the --runs trains by itself");
-    }
-    loaded.run.steps = loaded.run.steps.max(STEPS);
-    loaded.run.runs = loaded.run.runs.max(RUNS);
-    loaded.apply(&args.execution, global);
+    options.check(name, &input)?;
     args.folder.as_deref().map(prepare).transpose()?;
-    let task = loaded.task()?;
-    let budget = args.budget.unwrap_or(loaded.train.steps);
-    let contest = Contest { loaded: &loaded, task: &task, budget, methods: &args.methods };
-    let bar = output.bar(8, "comparing");
-    let (comparison, good) = contest.hold(&bar)?;
-    bar.finish_and_clear();
+    let watch = match input {
+        // Nothing is lost when Ctrl-C ends it at once.
+        Input::Finite(_) => Watch { stop: Stop::default(), bar: output.bar(0, "comparing") },
+        _ => Watch { stop: listen(), bar: output.bar(0, "training") },
+    };
+    let comparison = compare(name, input, &options, &watch)?;
+    watch.bar.finish_and_clear();
+    if comparison.stopped {
+        output.warn("stopped by Ctrl-C: this is about the trainings that were done");
+    }
     if let Some(folder) = &args.folder {
-        page(&comparison, task.specification(), &args.source.input).write(folder)?;
+        comparison.page(name, output.command()).write(folder)?;
     }
     if output.is_json() {
         output.object(&comparison)?;
     } else {
-        print(&comparison, task.specification(), output);
+        print(&comparison, output);
         if let Some(folder) = &args.folder {
             output.line(page_line(folder));
         }
-        let parts = task.structure().end_components.len();
-        if parts > 1 {
+        if comparison.parts > 1 {
             output.line(format!(
-                "The model has {parts} separate end components, and a run ends in one of them."
+                "The model has {} separate end components, and a run ends in one of them.",
+                comparison.parts
             ));
         }
     }
     // The exit status is A-CRL's alone: the others are there to be compared with.
-    Ok(if good { Verdict::Good } else { Verdict::Bad })
+    Ok(Verdict::of(comparison.good))
+}
+
+/// What to compare, and how. What is left out is as the problem says, but for at least 3 runs of 200,000 steps.
+#[derive(Debug, Clone, Default)]
+pub struct CompareOptions {
+    /// Steps, runs, step size, epoch and tolerance.
+    pub execution: Execution,
+    /// The seed of all randomness.
+    pub seed: Option<u64>,
+    /// Environment steps on which each learning method may train.
+    pub budget: Option<u64>,
+    /// These methods only; none: all.
+    pub methods: Vec<MethodSetting>,
+    /// Trainings of each method, on continuous problems.
+    pub trainings: Option<usize>,
+}
+
+impl CompareOptions {
+    fn check(&self, name: &str, input: &Input) -> anyhow::Result<()> {
+        if matches!(input, Input::Policy(_)) {
+            bail!(
+                "{name} is a trained policy, expected a problem or model: compare trains the policies itself"
+            );
+        }
+        if matches!(input, Input::Finite(_)) && self.methods.contains(&MethodSetting::PidLagrangian) {
+            bail!("there is no pid_lagrangian for finite problems");
+        }
+        if matches!(input, Input::Finite(_)) && self.trainings.is_some() {
+            bail!(
+                "--trainings is for continuous problems: on finite ones each of the --runs trains by itself"
+            );
+        }
+        Ok(())
+    }
+}
+
+/// Compares A-CRL with the methods it improves on. `name` is what messages call the problem.
+///
+/// When it is stopped, a continuous problem is compared by what was done until then; a finite one is not.
+pub fn compare(
+    name: &str,
+    input: Input,
+    options: &CompareOptions,
+    watch: &Watch,
+) -> anyhow::Result<Comparison> {
+    options.check(name, &input)?;
+    let mut loaded = match input {
+        Input::Continuous(problem) => return compare_continuous::compare(*problem, options, watch),
+        finite => Loaded::of(name, finite)?,
+    };
+    loaded.run.steps = loaded.run.steps.max(STEPS);
+    loaded.run.runs = loaded.run.runs.max(RUNS);
+    loaded.apply(&options.execution, options.seed);
+    let task = loaded.task()?;
+    let budget = options.budget.unwrap_or(loaded.train.steps);
+    let contest =
+        Contest { loaded: &loaded, task: &task, budget, methods: &options.methods, stop: &watch.stop };
+    watch.bar.set_length(8);
+    contest.hold(&watch.bar)
 }
 
 struct Contest<'a> {
@@ -84,15 +137,15 @@ struct Contest<'a> {
     budget: u64,
     /// Those that are asked for; none: all.
     methods: &'a [MethodSetting],
+    stop: &'a Stop,
 }
 
 impl Contest<'_> {
-    /// All methods; and whether A-CRL met every requirement by its certificate.
-    fn hold(&self, bar: &ProgressBar) -> anyhow::Result<(Comparison, bool)> {
+    /// All methods.
+    fn hold(&self, bar: &ProgressBar) -> anyhow::Result<Comparison> {
         let (loaded, task) = (self.loaded, self.task);
         let mut methods = Vec::new();
-        let hidden = ProgressBar::hidden();
-        let (exact, course) = run_exact(loaded, task, None, &hidden)?;
+        let (exact, course) = run_exact(loaded, task, None, &Watch::silent(self.stop.clone()))?;
         let good = report(loaded, task, &exact)?.met();
         let averages = ran(exact.iter().map(|run| &run.averages), course.arrivals());
         let epoch = exact.iter().map(|run| run.epoch).max().unwrap_or(1);
@@ -101,32 +154,32 @@ impl Contest<'_> {
             averages,
             format!("the exact pi(lambda), epoch {epoch}"),
         )?);
-        bar.inc(1);
+        self.done(bar)?;
         let wanted = |method| self.methods.is_empty() || self.methods.contains(&method);
         if wanted(MethodSetting::ACrl) {
             methods.push(self.learned()?);
         }
-        bar.inc(1);
+        self.done(bar)?;
         if wanted(MethodSetting::FixedWeights) {
             methods.push(self.fixed_weights()?);
         }
-        bar.inc(1);
+        self.done(bar)?;
         if wanted(MethodSetting::DualDescent) {
             methods.push(self.dual_descent(epoch)?);
         }
-        bar.inc(1);
+        self.done(bar)?;
         if wanted(MethodSetting::PrimalDual) {
             methods.extend(self.primal_dual()?);
         }
-        bar.inc(1);
+        self.done(bar)?;
         if wanted(MethodSetting::PrimalAveraging) {
             methods.extend(self.primal_averaging(epoch)?);
         }
-        bar.inc(1);
+        self.done(bar)?;
         let (entry, optimum) = self.optimum()?.unzip();
         methods.extend(entry);
-        bar.inc(1);
-        let comparison = Comparison {
+        self.done(bar)?;
+        Ok(Comparison {
             steps: loaded.run.steps,
             runs: loaded.run.runs,
             trainings: 1,
@@ -137,10 +190,19 @@ impl Contest<'_> {
             step_size: loaded.run.step_size,
             seed: loaded.run.seed,
             learner: None,
-            specification: SpecificationJson::new(task.specification()),
+            specification: task.specification().clone(),
             methods,
-        };
-        Ok((comparison, good))
+            good,
+            stopped: false,
+            parts: task.structure().end_components.len(),
+        })
+    }
+
+    /// One more is done.
+    fn done(&self, bar: &ProgressBar) -> anyhow::Result<()> {
+        ensure!(!self.stop.requested(), "stopped by Ctrl-C");
+        bar.inc(1);
+        Ok(())
     }
 
     fn learned(&self) -> anyhow::Result<Entry> {
@@ -153,7 +215,7 @@ impl Contest<'_> {
         let values = execute_runs(self.loaded.run.runs, |run| {
             let mut rng = Rng::stream(self.loaded.run.seed, run as u64);
             let mut task = self.environment()?;
-            let mut policy = learner.train(&mut task, &mut rng, &mut Silent)?;
+            let mut policy = learner.train(&mut task, &mut rng, &mut self.stop.clone())?;
             self.execute(&mut policy, self.loaded.dynamics(self.task)?, &mut rng)
         })?;
         self.entry("a-crl (learned)", values, "a table of Q for all weights, learnt from samples".to_owned())
@@ -197,7 +259,7 @@ impl Contest<'_> {
             PrimalDualSettings { rollouts: (self.budget / length).max(1), ..PrimalDualSettings::default() };
         let both = execute_runs(self.loaded.run.runs, |run| -> anyhow::Result<(Ran, Ran)> {
             let mut rng = Rng::stream(self.loaded.run.seed, run as u64);
-            let mut trained = primal_dual(self.task, &settings, &mut rng, &mut Silent)?;
+            let mut trained = primal_dual(self.task, &settings, &mut rng, &mut self.stop.clone())?;
             let kept = self.execute(&mut trained.last, self.loaded.dynamics(self.task)?, &mut rng)?;
             Ok((unwatched(trained.online), kept))
         })?;
@@ -234,7 +296,7 @@ impl Contest<'_> {
 
     /// The optimum, and its objective in the user's sign.
     fn optimum(&self) -> anyhow::Result<Option<(Entry, f64)>> {
-        let answer = solve(self.task, &SolveOptions::default(), &mut |_| ControlFlow::Continue(()))?;
+        let answer = solve(self.task, &SolveOptions::default(), &mut |_| self.stop.flow())?;
         let Answer::Optimal(optimum) = answer else { return Ok(None) };
         let objective = objective_sign(self.task) * optimum.objective + 0.0;
         let note = "by acrl solve".to_owned();
@@ -262,7 +324,8 @@ impl Contest<'_> {
             }
         };
         let mut environment = self.environment()?;
-        let run = execute_watched(&mut environment, policy, &mut dynamics, steps, rng, &mut Silent, look)?;
+        let mut stop = self.stop.clone();
+        let run = execute_watched(&mut environment, policy, &mut dynamics, steps, rng, &mut stop, look)?;
         Ok(Ran { values: run.averages.as_slice().to_vec(), arrival: course.arrivals().first().copied() })
     }
 

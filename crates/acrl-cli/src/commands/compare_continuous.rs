@@ -7,66 +7,40 @@ use anyhow::ensure;
 use indicatif::ProgressBar;
 use rayon::prelude::*;
 
-use super::compare::{ran, unwatched};
+use super::compare::{CompareOptions, ran, unwatched};
 use super::run_policy::{Executed, Plan, advise, advised_steering, estimate};
-use super::solve::SpecificationJson;
 use super::train::{Asked, begin, online, policy_file};
-use crate::args::{CompareArgs, Global};
-use crate::comparison::{Comparison, Entry, Ran, page, print};
-use crate::folder::{page_line, prepare};
+use crate::comparison::{Comparison, Entry, Ran};
 use crate::input::{ContinuousProblem, apply};
 use crate::occupation::Occupation;
-use crate::output::Output;
-use crate::{Verdict, interrupt};
+use crate::watch::{Stop, Watch};
 
 /// Trainings of each method, where the command line does not say.
 const TRAININGS: usize = 3;
 
-/// Compares and prints.
+/// Compares.
 pub(super) fn compare(
     mut problem: ContinuousProblem,
-    args: &CompareArgs,
-    global: &Global,
-    output: &mut Output,
-) -> anyhow::Result<Verdict> {
+    options: &CompareOptions,
+    watch: &Watch,
+) -> anyhow::Result<Comparison> {
     problem.run.steps = problem.run.steps.max(super::compare::STEPS);
     problem.run.runs = problem.run.runs.max(super::compare::RUNS);
-    apply(&mut problem.run, &args.execution, global);
+    apply(&mut problem.run, &options.execution, options.seed);
     let task = BatchTask::new(problem.environment.batch(), problem.specification.clone())?;
-    let methods = if args.methods.is_empty() { MethodSetting::ALL } else { &args.methods[..] };
-    let first = global.seed.unwrap_or(problem.train.seed);
-    args.folder.as_deref().map(prepare).transpose()?;
-    let trainings = args.trainings.map_or(TRAININGS, |n| n as usize);
+    let methods = if options.methods.is_empty() { MethodSetting::ALL } else { &options.methods[..] };
+    let first = options.seed.unwrap_or(problem.train.seed);
+    let trainings = options.trainings.unwrap_or(TRAININGS);
     let contest = Contest {
         problem: &problem,
         task: &task,
-        steps: args.budget.or(problem.train.steps_given.then_some(problem.train.steps)),
+        steps: options.budget.or(problem.train.steps_given.then_some(problem.train.steps)),
         seeds: (0..trainings as u64).map(|k| first.wrapping_add(k)).collect(),
+        stop: &watch.stop,
     };
-    interrupt::listen();
-    let bar = output.bar(0, "training");
-    let contestants = contest.hold(methods, None, &bar)?;
-    bar.finish_and_clear();
+    let contestants = contest.hold(methods, None, &watch.bar)?;
     ensure!(!contestants.is_empty(), "stopped by Ctrl-C before the first method was done");
-    if interrupt::requested() {
-        output.warn("stopped by Ctrl-C: this is about the trainings that were done");
-    }
-    let comparison = contest.sum_up(&contestants)?;
-    if let Some(folder) = &args.folder {
-        page(&comparison, task.specification(), &args.source.input).write(folder)?;
-    }
-    if output.is_json() {
-        output.object(&comparison)?;
-    } else {
-        print(&comparison, task.specification(), output);
-        if let Some(folder) = &args.folder {
-            output.line(page_line(folder));
-        }
-    }
-    // The exit status is A-CRL's alone: the others are there to be compared with.
-    let ours = contestants.iter().filter(|c| c.training.method() == Training::A_CRL);
-    let good = ours.into_iter().all(|c| c.report.met()) && !interrupt::requested();
-    Ok(if good { Verdict::Good } else { Verdict::Bad })
+    contest.sum_up(&contestants)
 }
 
 /// Methods that train and run under the same conditions.
@@ -76,6 +50,7 @@ pub(super) struct Contest<'a> {
     /// Environment steps to train on; the learner's own number if absent.
     pub(super) steps: Option<u64>,
     pub(super) seeds: Vec<u64>,
+    pub(super) stop: &'a Stop,
 }
 
 /// A method after its training and its runs.
@@ -118,11 +93,11 @@ impl Contest<'_> {
         occupation: Option<&Occupation>,
         bar: &ProgressBar,
     ) -> anyhow::Result<Option<Contestant>> {
-        while training.iteration() < training.iterations() && !interrupt::requested() {
+        while training.iteration() < training.iterations() && !self.stop.requested() {
             training.iterate(self.task)?;
             bar.inc(1);
         }
-        if interrupt::requested() {
+        if self.stop.requested() {
             return Ok(None);
         }
         let file = policy_file(&training, self.problem, self.task, seed, true)?;
@@ -130,8 +105,8 @@ impl Contest<'_> {
         advise(&mut run, file.advice, self.task.has_objective());
         let (start, steering) = (file.multipliers(self.task)?, advised_steering(&run, file.advice));
         let plan = Plan { task: self.task, file: &file, run: &run, start, steering };
-        let executed = plan.execute(occupation.cloned(), None, &ProgressBar::hidden())?;
-        if interrupt::requested() {
+        let executed = plan.execute(occupation.cloned(), None, &Watch::silent(self.stop.clone()))?;
+        if self.stop.requested() {
             return Ok(None);
         }
         let report = plan.report(&executed.runs)?;
@@ -160,12 +135,21 @@ impl Contest<'_> {
             step_size: ours.map_or(run.step_size, |c| c.run.step_size),
             seed: self.seeds.first().copied().unwrap_or(0),
             learner: contestants.first().map(|c| c.training.learner()),
-            specification: SpecificationJson::new(self.task.specification()),
+            specification: self.task.specification().clone(),
             optimum: ours.and_then(|c| estimate(self.task, &c.file)),
             best: "the best mixture of what a-crl's policy settles at",
             methods,
+            good: !self.stop.requested() && every_training(contestants),
+            stopped: self.stop.requested(),
+            parts: 1,
         })
     }
+}
+
+/// Whether A-CRL meets every requirement by its certificate, whatever the seed of the training.
+fn every_training(contestants: &[Contestant]) -> bool {
+    let mut ours = contestants.iter().filter(|c| c.training.method() == Training::A_CRL);
+    ours.all(|c| c.report.met())
 }
 
 /// The lines of one method, over its trainings: what is left of it, and what it had while it trained if that is what it

@@ -13,14 +13,15 @@ use serde::Serialize;
 
 use super::compare_continuous::{Contest, Contestant};
 use super::run_policy::{Executed, Plan, advised_steering};
+use crate::Verdict;
 use crate::args::{DemoArgs, Global};
 use crate::comparison::{Comparison, margins};
 use crate::input::ContinuousProblem;
 use crate::occupation::Occupation;
 use crate::output::{BAD, FAINT, GOOD, Output, STRONG, Table, count, figure, relation, styled};
-use crate::page::{Told, command, machine, steered, trained};
+use crate::page::{Told, machine, steered, trained};
 use crate::plane::Plane;
-use crate::{Verdict, interrupt};
+use crate::watch::{Watch, listen};
 
 /// The problem: four regions, and travelling takes time.
 const PROBLEM: &str = "planar-speed";
@@ -50,19 +51,20 @@ pub(crate) fn demo(args: &DemoArgs, global: &Global, output: &mut Output) -> any
     problem.run.seed = global.seed.unwrap_or(problem.run.seed);
     problem.run.runs = RUNS;
     let task = BatchTask::new(problem.environment.batch(), problem.specification.clone())?;
+    let stop = listen();
     let contest = Contest {
         problem: &problem,
         task: &task,
         steps: args.budget,
         seeds: vec![global.seed.unwrap_or(problem.train.seed)],
+        stop: &stop,
     };
-    interrupt::listen();
     let grid = Occupation::new(&task)?;
     let bar = output.bar(0, "training A-CRL and five baselines on the same budget");
     let contestants = contest.hold(MethodSetting::ALL, Some(&grid), &bar)?;
     bar.finish_and_clear();
     let ours = contestants.iter().find(|c| c.training.method() == Training::A_CRL);
-    let ours = ours.filter(|_| !interrupt::requested()).context("stopped by Ctrl-C")?;
+    let ours = ours.filter(|_| !stop.requested()).context("stopped by Ctrl-C")?;
     let comparison = contest.sum_up(&contestants)?;
 
     let changed = changed(&problem.specification)?;
@@ -71,9 +73,10 @@ pub(crate) fn demo(args: &DemoArgs, global: &Global, output: &mut Output) -> any
     let start = ours.file.multipliers(&task_changed)?;
     let steering = advised_steering(&ours.run, ours.file.advice);
     let plan = Plan { task: &task_changed, file: &ours.file, run: &ours.run, start, steering };
-    let executed = plan.execute(Some(grid), None, &running)?;
-    running.finish_and_clear();
-    ensure!(!interrupt::requested(), "stopped by Ctrl-C");
+    let watch = Watch { stop: stop.clone(), bar: running };
+    let executed = plan.execute(Some(grid), None, &watch)?;
+    watch.bar.finish_and_clear();
+    ensure!(!stop.requested(), "stopped by Ctrl-C");
     let report_changed = plan.report(&executed.runs)?;
 
     let policy = args.folder.join("policy.safetensors");
@@ -82,7 +85,8 @@ pub(crate) fn demo(args: &DemoArgs, global: &Global, output: &mut Output) -> any
     std::fs::write(&text, &problem.text).with_context(|| format!("cannot write {}", text.display()))?;
     let again = Again { task: &task_changed, executed: &executed, report: &report_changed };
     let seconds = begin.elapsed().as_secs_f64();
-    page(&problem, &task, ours, &comparison, &again, (steering, seconds))?.write(&args.folder)?;
+    let command = output.command().to_owned();
+    page(&problem, &task, ours, &comparison, &again, (steering, seconds), command)?.write(&args.folder)?;
     let met = ours.report.met() && report_changed.met();
     let report = args.folder.join("report.html");
     if output.is_json() {
@@ -257,6 +261,7 @@ fn page(
     comparison: &Comparison,
     again: &Again<'_>,
     (steering, seconds): (Steering, f64),
+    command: String,
 ) -> anyhow::Result<Report> {
     let tolerance = ours.run.tolerance;
     let first = Told {
@@ -294,7 +299,7 @@ fn page(
              multiplier rises while its region is behind and falls while it is ahead.",
         ),
         Block::Table(beside),
-        Block::Figure(margins(comparison, task.specification())),
+        Block::Figure(margins(comparison)),
         heading("How it gets there"),
     ];
     blocks.extend(first.figures("").into_iter().map(Block::Figure));
@@ -334,6 +339,6 @@ fn page(
         good: Some(ours.report.met() && again.report.met()),
         blocks,
         facts,
-        command: command(),
+        command,
     })
 }

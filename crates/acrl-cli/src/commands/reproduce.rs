@@ -13,11 +13,12 @@ mod guarantees;
 mod page;
 mod runs;
 
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use acrl::Named;
-use acrl_report::Figure;
+use acrl_report::{Figure, Report};
 use anyhow::{Context as _, bail, ensure};
 use indicatif::ProgressBar;
 use rayon::prelude::*;
@@ -26,8 +27,8 @@ use serde::Serialize;
 use self::claims::{CLAIMS, Claim, FIGURES, Verdict};
 use self::experiments::{EXPERIMENTS, Experiment};
 use crate::args::{Global, ReproduceArgs};
-use crate::interrupt;
 use crate::output::{BAD, FAINT, GOOD, Output, STRONG, Table, WARN, styled};
+use crate::watch::{Stop, Watch, listen};
 
 /// An experiment of so many seconds of one core is a long one.
 const LONG: u64 = 10;
@@ -39,17 +40,18 @@ struct Plan<'a> {
     share: Share<'a>,
 }
 
-/// An experiment's part of the progress bar.
+/// An experiment's part of the progress bar, and the wish to stop.
 struct Share<'a> {
     bar: Option<&'a ProgressBar>,
     units: u64,
     done: AtomicU64,
+    stop: &'a Stop,
 }
 
-impl Share<'_> {
+impl<'a> Share<'a> {
     /// Of no bar.
-    fn hidden() -> Self {
-        Self { bar: None, units: 0, done: AtomicU64::new(0) }
+    fn hidden(stop: &'a Stop) -> Self {
+        Self { bar: None, units: 0, done: AtomicU64::new(0), stop }
     }
 
     /// So much of it is done.
@@ -107,9 +109,9 @@ impl Measured {
     }
 }
 
-/// The object printed as JSON.
-#[derive(Serialize)]
-struct Reproduction {
+/// The paper's claims, and what was measured about them; the object printed as JSON.
+#[derive(Debug, Serialize)]
+pub struct Reproduction {
     quick: bool,
     seed: u64,
     seconds: f64,
@@ -122,9 +124,11 @@ struct Reproduction {
     passed: usize,
     deviates: usize,
     failed: usize,
+    #[serde(skip)]
+    page: Report,
 }
 
-#[derive(Serialize)]
+#[derive(Debug, Serialize)]
 struct FigureEntry {
     name: &'static str,
     title: &'static str,
@@ -134,7 +138,7 @@ struct FigureEntry {
     files: Vec<String>,
 }
 
-#[derive(Serialize)]
+#[derive(Debug, Serialize)]
 struct ClaimEntry {
     id: &'static str,
     #[serde(rename = "where")]
@@ -203,27 +207,65 @@ impl Wanted<'_> {
 }
 
 /// Runs the experiments, writes the report, prints the verdicts.
-pub(crate) fn reproduce(
+pub(crate) fn verb(
     args: &ReproduceArgs,
     global: &Global,
     output: &mut Output,
 ) -> anyhow::Result<crate::Verdict> {
-    let (wanted, seed, begin) = (Wanted(&args.only), global.seed.unwrap_or(0), Instant::now());
-    wanted.check()?;
+    Wanted(&args.only).check()?;
     crate::folder::prepare(&args.folder)?;
-    interrupt::listen();
+    let options = ReproduceOptions {
+        quick: args.quick,
+        only: args.only.clone(),
+        folder: args.folder.clone(),
+        seed: global.seed.unwrap_or(0),
+    };
+    let watch = Watch { stop: listen(), bar: output.bar(0, "reproducing") };
+    let reproduction = reproduce(&options, &watch)?;
+    watch.bar.finish_and_clear();
+    if !reproduction.complete {
+        output.warn("stopped by Ctrl-C: this is about the experiments that were done");
+    }
+    if output.is_json() {
+        output.object(&reproduction)?;
+    } else {
+        print(&reproduction, output);
+    }
+    Ok(crate::Verdict::of(reproduction.good()))
+}
+
+/// What to reproduce, and where.
+#[derive(Debug, Clone)]
+pub struct ReproduceOptions {
+    /// Fewer runs and fewer readings of unclear settings.
+    pub quick: bool,
+    /// These figures and claims only; none: all.
+    pub only: Vec<String>,
+    /// Where the report is written to.
+    pub folder: PathBuf,
+    /// The seed of all randomness.
+    pub seed: u64,
+}
+
+/// Runs the experiments and writes the report to its folder.
+pub fn reproduce(options: &ReproduceOptions, watch: &Watch) -> anyhow::Result<Reproduction> {
+    let ReproduceOptions { quick, only, folder, seed } = options;
+    let (wanted, seed, begin, bar) = (Wanted(only), *seed, Instant::now(), &watch.bar);
+    wanted.check()?;
+    crate::folder::prepare(folder)?;
     let experiments: Vec<&Experiment> = EXPERIMENTS.iter().filter(|e| wanted.experiment(e)).collect();
-    let bar = output.bar(experiments.iter().map(|e| e.units).sum(), "reproducing");
+    bar.set_length(experiments.iter().map(|e| e.units).sum());
     let run = |experiment: &&Experiment| -> anyhow::Result<Option<Found>> {
-        if interrupt::requested() {
+        if watch.stop.requested() {
             return Ok(None);
         }
         bar.set_message(experiment.what);
-        let share = Share { bar: Some(&bar), units: experiment.units, done: AtomicU64::new(0) };
-        let plan = Plan { quick: args.quick, seed, share };
+        let share =
+            Share { bar: Some(bar), units: experiment.units, done: AtomicU64::new(0), stop: &watch.stop };
+        let plan = Plan { quick: *quick, seed, share };
         let found = (experiment.run)(&plan);
         // What was cut short by Ctrl-C is no result, and no error either.
-        if interrupt::requested() {
+        if watch.stop.requested() {
             return Ok(None);
         }
         plan.share.reach(1.0);
@@ -235,7 +277,6 @@ pub(crate) fn reproduce(
     for some in [short, long] {
         done.extend(some.par_iter().with_max_len(1).map(run).collect::<anyhow::Result<Vec<_>>>()?);
     }
-    bar.finish_and_clear();
     let complete = done.iter().all(Option::is_some);
     let (mut figures, mut claims) = (Vec::new(), Vec::new());
     for found in done.into_iter().flatten() {
@@ -251,31 +292,37 @@ pub(crate) fn reproduce(
     }
     entries.sort_by_key(|entry| CLAIMS.iter().position(|claim| claim.id == entry.id));
     let count = |verdict| entries.iter().filter(|entry| entry.verdict == verdict).count();
-    let reproduction = Reproduction {
-        quick: args.quick,
+    let mut reproduction = Reproduction {
+        quick: *quick,
         seed,
         seconds: begin.elapsed().as_secs_f64(),
         complete,
-        folder: args.folder.display().to_string(),
+        folder: folder.display().to_string(),
         passed: count(Verdict::Pass),
         deviates: count(Verdict::Deviates),
         failed: count(Verdict::Fail),
         figures: figures.iter().filter_map(|figure| figure_entry(figure, &entries)).collect(),
         claims: entries,
+        page: Report::default(),
     };
-    page::report(&reproduction, figures, &args.only)
-        .write(&args.folder)
-        .with_context(|| format!("cannot write the report to {}", args.folder.display()))?;
-    if !complete {
-        output.warn("stopped by Ctrl-C: this is about the experiments that were done");
+    reproduction.page = page::report(&reproduction, figures, only);
+    reproduction
+        .page
+        .write(folder)
+        .with_context(|| format!("cannot write the report to {}", folder.display()))?;
+    Ok(reproduction)
+}
+
+impl Reproduction {
+    /// Whether no claim fails, and nothing was left out.
+    pub fn good(&self) -> bool {
+        self.complete && self.failed == 0
     }
-    let good = complete && reproduction.failed == 0;
-    if output.is_json() {
-        output.object(&reproduction)?;
-    } else {
-        print(&reproduction, output);
+
+    /// The page on it, which is in its folder already.
+    pub fn page(&self) -> &Report {
+        &self.page
     }
-    Ok(if good { crate::Verdict::Good } else { crate::Verdict::Bad })
 }
 
 fn figure_entry(figure: &Figure, claims: &[ClaimEntry]) -> Option<FigureEntry> {

@@ -1,122 +1,308 @@
-//! `acrl run`: Algorithm 2 with the exact π(s, λ), many times, and a report on every requirement.
+//! `acrl run`: Algorithm 2 with the exact π(s, λ) or a trained one, many times, and a report on every requirement.
 
 use std::ops::ControlFlow;
+use std::path::Path;
 use std::sync::Mutex;
 
 use acrl::{
-    Course, DualDynamics, EpochLength, Event, Execution, Observer, Rng, RunReport, Symptoms, Task,
-    Verdict as Matter, execute_runs, execute_watched,
+    Certificate, Course, DualDynamics, EpochLength, Event, Execution as Executed, Observer, Rng, RunReport,
+    Snapshot, Specification, Steering, Symptoms, Task, Verdict as Matter, execute_runs, execute_watched,
 };
+use acrl_envs::RunSettings;
 use acrl_exact::{Answer, ExactPolicy, FiniteTask, SolveOptions, almost_sure, solve, witness};
+use acrl_report::{Figure, Report};
 use anyhow::{Context as _, bail, ensure};
-use indicatif::ProgressBar;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use super::solve::{SpecificationJson, objective_sign};
-use crate::args::{Global, RunArgs};
+use super::run_policy::{self, PolicyRun};
+use super::solve::objective_sign;
+use crate::Verdict;
+use crate::args::{Execution, Global, RunArgs, Start};
 use crate::folder::{Folder, page_line};
 use crate::input::{Input, Loaded};
 use crate::log::Log;
 use crate::output::{Output, count};
 use crate::page::{Remarks, Told, run_page};
 use crate::report::{Beside, print};
-use crate::{Verdict, interrupt};
+use crate::watch::{Stop, Watch, listen};
 
 /// Runs and prints.
-pub(crate) fn run(args: &RunArgs, global: &Global, output: &mut Output) -> anyhow::Result<Verdict> {
-    match Input::open(&args.source)? {
-        Input::Finite(loaded) => run_finite(*loaded, args, global, output),
-        Input::Policy(policy) => super::run_policy::run(*policy, args, global, output),
+pub(crate) fn verb(args: &RunArgs, global: &Global, output: &mut Output) -> anyhow::Result<Verdict> {
+    let (name, input) = (&args.source.input, Input::open(&args.source)?);
+    let options = RunOptions {
+        execution: args.execution.clone(),
+        seed: global.seed,
+        start: args.start.clone(),
+        steering: args.steering,
+        pictures: args.folder.is_some(),
+    };
+    let files = Files {
+        log: args.log.as_deref(),
+        folder: args.folder.as_deref().map(|path| (path, args.replace)),
+        occupation: args.occupation.as_deref(),
+    };
+    let watch = Watch { stop: listen(), bar: output.bar(0, "running") };
+    let (run, folder) = execute(name, input, &options, &files, &watch)?;
+    watch.bar.finish_and_clear();
+    if run.stopped {
+        output.warn("stopped by Ctrl-C: this is about the steps taken so far");
+    }
+    if let Some(folder) = folder {
+        folder.finish(&run.certificate, &run.page(name, output.command()), run.problem.as_deref())?;
+    }
+    if output.is_json() {
+        output.object(&run)?;
+    } else {
+        run.print(args, output);
+    }
+    Ok(Verdict::of(run.met))
+}
+
+/// How to run. What is left out is as the problem says, or as a trained policy advises.
+#[derive(Debug, Clone, Default)]
+pub struct RunOptions {
+    /// Steps, runs, step size, epoch and tolerance.
+    pub execution: Execution,
+    /// The seed of all randomness.
+    pub seed: Option<u64>,
+    /// The multipliers that a trained policy starts with.
+    pub start: Option<Start>,
+    /// What turns multipliers into behaviour, for a trained policy.
+    pub steering: Option<Steering>,
+    /// Whether the page is to show what a trained policy does, where it acts in the plane.
+    pub pictures: bool,
+}
+
+/// What is to be written while it runs.
+#[derive(Default)]
+pub(super) struct Files<'a> {
+    /// The events of the first run.
+    pub(super) log: Option<&'a Path>,
+    /// Events while it runs, and the page; and whether a run that is there is to be replaced.
+    pub(super) folder: Option<(&'a Path, bool)>,
+    /// The share of the time in each cell of a grid.
+    pub(super) occupation: Option<&'a Path>,
+}
+
+impl Files<'_> {
+    pub(super) fn open(&self, stop: &Stop) -> anyhow::Result<(Option<Log>, Option<Folder>)> {
+        let log = self.log.map(|path| Log::create(path, stop.clone())).transpose()?;
+        let folder = self.folder.map(|(path, replace)| Folder::create(path, replace, stop.clone()));
+        Ok((log, folder.transpose()?))
+    }
+}
+
+/// What came of some runs: the report, and what it takes to understand and to repeat it. Serialises as the object of
+/// `acrl run --json`.
+#[derive(Debug, Serialize)]
+pub struct Run {
+    pub(super) met: bool,
+    #[serde(flatten)]
+    pub(super) report: RunReport,
+    #[serde(flatten)]
+    pub(super) best: Best,
+    pub(super) specification: Specification,
+    pub(super) step_size: f64,
+    pub(super) tolerance: f64,
+    pub(super) seed: u64,
+    #[serde(flatten)]
+    pub(super) policy: Option<PolicyRun>,
+    #[serde(skip)]
+    pub(super) settings: RunSettings,
+    #[serde(skip)]
+    pub(super) course: Course,
+    /// Of the first run.
+    #[serde(skip)]
+    pub(super) certificate: Certificate,
+    /// The range of the objective.
+    #[serde(skip)]
+    pub(super) objective_scale: f64,
+    #[serde(skip)]
+    pub(super) advice: Option<String>,
+    /// The problem file, if there was one that a policy embeds.
+    #[serde(skip)]
+    pub(super) problem: Option<String>,
+    #[serde(skip)]
+    pub(super) pictures: Vec<Figure>,
+    /// Whether it was stopped before the end.
+    #[serde(skip)]
+    pub(super) stopped: bool,
+}
+
+/// What the objective can come to, in the user's sign, if that is known.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Best {
+    /// By the model.
+    Optimum(Option<f64>),
+    /// By the policy's library.
+    Estimate(Option<f64>),
+}
+
+/// Runs a finite problem or a trained policy, to the end or until it is stopped. `name` is what messages call it.
+pub fn run(name: &str, input: Input, options: &RunOptions, watch: &Watch) -> anyhow::Result<Run> {
+    Ok(execute(name, input, options, &Files::default(), watch)?.0)
+}
+
+fn execute(
+    name: &str,
+    input: Input,
+    options: &RunOptions,
+    files: &Files<'_>,
+    watch: &Watch,
+) -> anyhow::Result<(Run, Option<Folder>)> {
+    match input {
+        Input::Finite(loaded) => run_finite(name, *loaded, options, files, watch),
+        Input::Policy(policy) => run_policy::run(name, *policy, options, files, watch),
         Input::Continuous(_) => bail!(
-            "{0} is continuous: a policy is needed to run it; train one with: acrl train {0} -o policy.safetensors, \
-             then: acrl run policy.safetensors",
-            args.source.input
+            "{name} is continuous: a policy is needed to run it; train one with: acrl train {name} -o policy.safetensors, \
+             then: acrl run policy.safetensors"
         ),
     }
 }
 
 fn run_finite(
+    name: &str,
     mut loaded: Loaded,
-    args: &RunArgs,
-    global: &Global,
-    output: &mut Output,
-) -> anyhow::Result<Verdict> {
+    options: &RunOptions,
+    files: &Files<'_>,
+    watch: &Watch,
+) -> anyhow::Result<(Run, Option<Folder>)> {
     for (flag, given) in [
-        ("--occupation", args.occupation.is_some()),
-        ("--start", args.start.is_some()),
-        ("--steering", args.steering.is_some()),
+        ("--occupation", files.occupation.is_some()),
+        ("--start", options.start.is_some()),
+        ("--steering", options.steering.is_some()),
     ] {
-        ensure!(!given, "{flag} is for policies that were trained; {} is a finite model", args.source.input);
+        ensure!(!given, "{flag} is for policies that were trained; {name} is a finite model");
     }
-    loaded.apply(&args.execution, global);
+    loaded.apply(&options.execution, options.seed);
     let task = loaded.task()?;
-    let mut log = args.log.as_deref().map(Log::create).transpose()?;
-    interrupt::listen();
-    let mut folder = args.folder.as_deref().map(|path| Folder::create(path, args.replace)).transpose()?;
+    let (mut log, mut folder) = files.open(&watch.stop)?;
     if let Some(folder) = &mut folder {
         folder.begin(task.specification(), loaded.run.steps);
     }
-    let bar = output.bar(loaded.run.steps.saturating_mul(loaded.run.runs as u64), "running");
+    watch.bar.set_length(loaded.run.steps.saturating_mul(loaded.run.runs as u64));
     let live = folder.as_mut().map(|folder| &mut folder.log);
-    let (executions, course) = run_exact(&loaded, &task, live, &bar)?;
-    bar.finish_and_clear();
+    let (executions, course) = run_exact(&loaded, &task, live, watch)?;
     if let Some(log) = &mut log {
         // The first run once more, now with every event written down: it is the same to the bit.
         execute_exact(&loaded, &task, 0, log, |_, _| {})?;
         log.finish()?;
     }
-    if interrupt::requested() {
-        output.warn("stopped by Ctrl-C: this is about the steps taken so far");
-    }
     let report = report(&loaded, &task, &executions)?;
-    let optimum = optimum(&task);
-    if let Some(folder) = folder {
-        let (specification, tolerance) = (task.specification(), loaded.run.tolerance);
-        let told = Told { specification, report: &report, course: &course, tolerance };
-        let remarks = Remarks { advice: advice(&report, &loaded, &task), ..Remarks::default() };
-        let page = run_page(&args.source.input, &told, &loaded.run, remarks, Vec::new());
-        folder.finish(&executions[0].certificate, &page, None)?;
+    let run = Run {
+        met: report.met(),
+        best: Best::Optimum(optimum(&task)),
+        specification: task.specification().clone(),
+        step_size: loaded.run.step_size,
+        tolerance: loaded.run.tolerance,
+        seed: loaded.run.seed,
+        policy: None,
+        settings: loaded.run.clone(),
+        course,
+        certificate: executions[0].certificate.clone(),
+        objective_scale: task.objective_scale(),
+        advice: advice(&report, &loaded, &task),
+        problem: None,
+        pictures: Vec::new(),
+        stopped: watch.stop.requested(),
+        report,
+    };
+    Ok((run, folder))
+}
+
+impl Run {
+    /// Whether every requirement is met in every run.
+    pub fn met(&self) -> bool {
+        self.met
     }
-    if output.is_json() {
-        output.object(&RunJson {
-            met: report.met(),
-            report: &report,
-            optimum,
-            specification: SpecificationJson::new(task.specification()),
-            step_size: loaded.run.step_size,
-            tolerance: loaded.run.tolerance,
-            seed: loaded.run.seed,
-        })?;
-    } else {
-        let beside = Beside {
-            specification: task.specification(),
-            run: &loaded.run,
-            objective_scale: task.objective_scale(),
-            optimum,
-            best: "the best possible",
-            steering: None,
-            advice: advice(&report, &loaded, &task),
+
+    /// How averages, multipliers and certificates moved.
+    pub fn snapshots(&self) -> &[Snapshot] {
+        self.course.snapshots()
+    }
+
+    /// The page on it. `input` is what was run, `command` what makes it again.
+    pub fn page(&self, input: &str, command: &str) -> Report {
+        let told = Told {
+            specification: &self.specification,
+            report: &self.report,
+            course: &self.course,
+            tolerance: self.tolerance,
         };
-        print(&report, &beside, output);
+        let policy = self.policy.as_ref();
+        let remarks = Remarks {
+            training: policy.map(|policy| &policy.policy),
+            steering: policy.map(|policy| policy.steering),
+            advice: self.advice.clone(),
+            stopped: self.stopped,
+        };
+        run_page(input, &told, &self.settings, remarks, self.pictures.clone(), command.to_owned())
+    }
+
+    fn print(&self, args: &RunArgs, output: &mut Output) {
+        let (optimum, best) = match self.best {
+            Best::Optimum(value) => (value, "the best possible"),
+            Best::Estimate(value) => (value, "the best mixture of what the policy does"),
+        };
+        let beside = Beside {
+            specification: &self.specification,
+            run: &self.settings,
+            objective_scale: self.objective_scale,
+            optimum,
+            best,
+            steering: self.policy.as_ref().map(|policy| policy.steering),
+            advice: self.advice.clone(),
+        };
+        print(&self.report, &beside, output);
         if let Some(folder) = &args.folder {
             output.line(page_line(folder));
         }
-        output.hint(format!("Try next: acrl compare {}, to see other methods on it.", args.source.input));
+        match &self.policy {
+            None => output
+                .hint(format!("Try next: acrl compare {}, to see other methods on it.", args.source.input)),
+            Some(policy) => policy.print(output),
+        }
     }
-    Ok(if report.met() { Verdict::Good } else { Verdict::Bad })
 }
 
-/// The report, and what it takes to understand and to repeat it.
-#[derive(Serialize)]
-struct RunJson<'a> {
-    met: bool,
-    #[serde(flatten)]
-    report: &'a RunReport,
-    optimum: Option<f64>,
-    specification: SpecificationJson,
-    step_size: f64,
-    tolerance: f64,
-    seed: u64,
+/// The page on runs of which only the object of `acrl run --json` and some snapshots are left, such as runs in an
+/// environment of somebody else. `input` is what was run, `command` what makes it again.
+pub fn page_of(json: &str, snapshots: &str, input: &str, command: &str) -> anyhow::Result<Report> {
+    #[derive(Deserialize)]
+    struct Left {
+        #[serde(flatten)]
+        report: RunReport,
+        specification: Specification,
+        step_size: f64,
+        tolerance: f64,
+        seed: u64,
+    }
+    let left: Left = serde_json::from_str(json).context("these are no results of runs")?;
+    let snapshots: Vec<Snapshot> = serde_json::from_str(snapshots).context("these are no snapshots")?;
+    let Left { report, specification, step_size, tolerance, seed } = left;
+    let m = specification.requirements().len();
+    for snapshot in &snapshots {
+        let lengths = [snapshot.averages.len(), snapshot.multipliers.len(), snapshot.shortfalls.len()];
+        ensure!(
+            lengths.iter().all(|length| *length == m),
+            "the snapshot at step {} is about {} averages, {} multipliers and {} shortfalls, expected {m} of each",
+            snapshot.steps,
+            lengths[0],
+            lengths[1],
+            lengths[2]
+        );
+    }
+    // Tolerances are shares of ranges.
+    let scales: Vec<f64> = report.requirements.iter().map(|(_, r)| r.tolerance / tolerance).collect();
+    ensure!(
+        scales.len() == m && scales.iter().all(|scale| scale.is_finite() && *scale > 0.0),
+        "the requirements do not fit the specification, or their tolerances are not above 0"
+    );
+    let course = Course::of_snapshots(&specification, &scales, tolerance, snapshots);
+    let settings = RunSettings { step_size, tolerance, seed, ..RunSettings::default() };
+    let told = Told { specification: &specification, report: &report, course: &course, tolerance };
+    Ok(run_page(input, &told, &settings, Remarks::default(), Vec::new(), command.to_owned()))
 }
 
 /// The best possible objective in the user's sign, where it is quickly found.
@@ -140,8 +326,8 @@ pub(crate) fn run_exact(
     loaded: &Loaded,
     task: &FiniteTask<'_>,
     live: Option<&mut Log>,
-    bar: &ProgressBar,
-) -> anyhow::Result<(Vec<Execution<usize>>, Course)> {
+    watch: &Watch,
+) -> anyhow::Result<(Vec<Executed<usize>>, Course)> {
     let live = live.map(Mutex::new);
     let done = execute_runs(loaded.run.runs, |run| -> anyhow::Result<_> {
         let live = live.as_ref().filter(|_| run == 0);
@@ -155,7 +341,7 @@ pub(crate) fn run_exact(
                 }
             }
         };
-        let execution = execute_exact(loaded, task, run as u64, &mut Progress::new(bar), look)?;
+        let execution = execute_exact(loaded, task, run as u64, &mut Progress::new(watch), look)?;
         Ok((execution, course))
     })?;
     let (mut runs, mut all) = (Vec::new(), None::<Course>);
@@ -176,7 +362,7 @@ fn execute_exact(
     run: u64,
     observer: &mut dyn Observer,
     each_step: impl FnMut(u64, &DualDynamics),
-) -> anyhow::Result<Execution<usize>> {
+) -> anyhow::Result<Executed<usize>> {
     let mut environment = Task::new(&loaded.model, loaded.specification.clone())?;
     let mut dynamics = loaded.dynamics(task)?;
     let mut policy = ExactPolicy::new(task);
@@ -191,7 +377,7 @@ fn execute_exact(
 pub(crate) fn report(
     loaded: &Loaded,
     task: &FiniteTask<'_>,
-    executions: &[Execution<usize>],
+    executions: &[Executed<usize>],
 ) -> anyhow::Result<RunReport> {
     let symptoms = |exact| Symptoms {
         scales: task.scales().to_vec(),
@@ -214,19 +400,19 @@ pub(crate) fn report(
 }
 
 /// Moves a progress bar along, now and then.
-pub(crate) struct Progress<'a> {
-    bar: &'a ProgressBar,
+struct Progress<'a> {
+    watch: &'a Watch,
     told: u64,
     begin: Option<u64>,
 }
 
 impl<'a> Progress<'a> {
-    pub(crate) fn new(bar: &'a ProgressBar) -> Self {
-        Self { bar, told: 0, begin: None }
+    fn new(watch: &'a Watch) -> Self {
+        Self { watch, told: 0, begin: None }
     }
 
     fn tell(&mut self, step: u64) {
-        self.bar.inc(step - self.told);
+        self.watch.bar.inc(step - self.told);
         self.told = step;
     }
 }
@@ -234,12 +420,12 @@ impl<'a> Progress<'a> {
 impl Observer for Progress<'_> {
     fn event(&mut self, event: &Event<'_>) -> ControlFlow<()> {
         match event {
-            Event::Started { .. } if interrupt::requested() => return ControlFlow::Break(()),
+            Event::Started { .. } if self.watch.stop.requested() => return ControlFlow::Break(()),
             Event::Epoch(epoch) => {
                 let begin = *self.begin.get_or_insert(epoch.step - epoch.steps);
                 if epoch.step - begin >= self.told + (1 << 18) {
                     self.tell(epoch.step - begin);
-                    if interrupt::requested() {
+                    if self.watch.stop.requested() {
                         return ControlFlow::Break(());
                     }
                 }

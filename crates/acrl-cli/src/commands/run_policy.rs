@@ -11,21 +11,18 @@ use acrl::{
 use acrl_envs::{EpochSetting, RunSettings};
 use acrl_learn::{Advice, CoverageReport, PolicyFile, TrainingRecord};
 use anyhow::{Context as _, ensure};
-use indicatif::ProgressBar;
 use rayon::prelude::*;
 use serde::Serialize;
 
-use super::solve::SpecificationJson;
-use crate::args::{Global, RunArgs, Start};
-use crate::folder::{Folder, page_line};
+use super::run::{Best, Files, Run, RunOptions};
+use crate::args::Start;
+use crate::folder::Folder;
 use crate::input::{PolicyProblem, apply};
 use crate::log::Log;
 use crate::occupation::Occupation;
 use crate::output::{Output, figure};
-use crate::page::{Remarks, Told, run_page};
 use crate::plane::Plane;
-use crate::report::{Beside, print};
-use crate::{Verdict, interrupt};
+use crate::watch::Watch;
 
 type Executions = Vec<Execution<Vec<f64>>>;
 
@@ -40,137 +37,111 @@ pub(super) struct Executed {
     pub(super) occupation: Option<Occupation>,
 }
 
-/// Runs and prints.
-pub(crate) fn run(
+/// Runs, and says what came of it.
+pub(super) fn run(
+    name: &str,
     mut input: PolicyProblem,
-    args: &RunArgs,
-    global: &Global,
-    output: &mut Output,
-) -> anyhow::Result<Verdict> {
-    apply(&mut input.problem.run, &args.execution, global);
+    options: &RunOptions,
+    files: &Files<'_>,
+    watch: &Watch,
+) -> anyhow::Result<(Run, Option<Folder>)> {
+    apply(&mut input.problem.run, &options.execution, options.seed);
     let PolicyProblem { problem, file } = &mut input;
     advise(&mut problem.run, file.advice, problem.specification.objective().is_some());
     let run = &problem.run;
     let task = BatchTask::new(problem.environment.batch(), problem.specification.clone())?;
-    let start = start(args.start.as_ref(), file, &task)?;
-    let steering = args.steering.unwrap_or_else(|| advised_steering(run, file.advice));
+    let start = start(options.start.as_ref(), file, &task)?;
+    let steering = options.steering.unwrap_or_else(|| advised_steering(run, file.advice));
     let plan = Plan { task: &task, file, run, start, steering };
-    let mut log = args.log.as_deref().map(Log::create).transpose()?;
-    let mut folder = args.folder.as_deref().map(|path| Folder::create(path, args.replace)).transpose()?;
-    let plane = Plane::new(&problem.environment);
-    let occupation = match (&args.occupation, &folder) {
-        (Some(_), _) => Some(Occupation::new(&task)?),
-        (None, Some(_)) if plane.is_some() => Occupation::new(&task).ok(),
-        _ => None,
+    let (mut log, mut folder) = files.open(&watch.stop)?;
+    let plane = Plane::new(&problem.environment).filter(|_| options.pictures);
+    let occupation = match files.occupation {
+        Some(_) => Some(Occupation::new(&task)?),
+        None if plane.is_some() => Occupation::new(&task).ok(),
+        None => None,
     };
-    interrupt::listen();
-    let bar = output.bar(run.steps.saturating_mul(run.runs as u64), "running");
+    watch.bar.set_length(run.steps.saturating_mul(run.runs as u64));
     if let Some(folder) = &mut folder {
         folder.begin(task.specification(), run.steps);
     }
     let live = folder.as_mut().map(|folder| &mut folder.log);
     let Executed { runs: executions, visited, fallbacks, course, occupation } =
-        plan.execute(occupation, live, &bar)?;
-    bar.finish_and_clear();
+        plan.execute(occupation, live, watch)?;
     if let Some(log) = &mut log {
         // The first run once more, now with every event written down: it is the same to the bit.
         plan.batch(0..1, log, &mut |_| ControlFlow::Continue(()))?;
         log.finish()?;
     }
-    if let (Some(occupation), Some(path)) = (&occupation, &args.occupation) {
+    if let (Some(occupation), Some(path)) = (&occupation, files.occupation) {
         occupation.write(path)?;
     }
-    if interrupt::requested() {
-        output.warn("stopped by Ctrl-C: this is about the steps taken so far");
-    }
     let report = plan.report(&executions)?;
-    let estimate = estimate(&task, file);
-    let coverage = file.coverage.compare(&visited);
-    if let Some(folder) = folder {
-        let pictures = match &plane {
-            Some(plane) => plane.figures(&task, file, &report, occupation.as_ref())?,
-            None => Vec::new(),
-        };
-        let (specification, tolerance) = (task.specification(), run.tolerance);
-        let told = Told { specification, report: &report, course: &course, tolerance };
-        let remarks = Remarks {
-            training: Some(&file.training),
-            steering: Some(plan.steering),
-            advice: advice(&report, &plan, &args.source.input),
-        };
-        let page = run_page(&args.source.input, &told, run, remarks, pictures);
-        folder.finish(&executions[0].certificate, &page, Some(&problem.text))?;
-    }
-    if output.is_json() {
-        output.object(&RunPolicyJson {
-            met: report.met(),
-            report: &report,
-            estimate,
-            specification: SpecificationJson::new(task.specification()),
-            step_size: run.step_size,
-            tolerance: run.tolerance,
-            seed: run.seed,
-            start: task
-                .specification()
-                .names()
-                .into_iter()
-                .zip(plan.start.as_slice().iter().copied())
-                .collect(),
-            policy: &file.training,
-            coverage,
-            steering: plan.steering,
-            fallbacks,
-        })?;
-    } else {
-        let beside = Beside {
-            specification: task.specification(),
-            run,
-            objective_scale: task.scales()[0],
-            optimum: estimate,
-            best: "the best mixture of what the policy does",
-            steering: Some(plan.steering),
-            advice: advice(&report, &plan, &args.source.input),
-        };
-        print(&report, &beside, output);
-        if let Some(folder) = &args.folder {
-            output.line(page_line(folder));
-        }
-        if file.policy.is_blind() {
+    let pictures = match &plane {
+        Some(plane) => plane.figures(&task, file, &report, occupation.as_ref())?,
+        None => Vec::new(),
+    };
+    let names = task.specification().names().into_iter();
+    let policy = PolicyRun {
+        start: names.zip(plan.start.as_slice().iter().copied()).collect(),
+        policy: file.training.clone(),
+        coverage: file.coverage.compare(&visited),
+        steering,
+        fallbacks,
+        blind: file.policy.is_blind(),
+    };
+    let run = Run {
+        met: report.met(),
+        best: Best::Estimate(estimate(&task, file)),
+        specification: task.specification().clone(),
+        step_size: run.step_size,
+        tolerance: run.tolerance,
+        seed: run.seed,
+        policy: Some(policy),
+        settings: run.clone(),
+        course,
+        certificate: executions[0].certificate.clone(),
+        objective_scale: task.scales()[0],
+        advice: advice(&report, &plan, name),
+        problem: Some(problem.text.clone()),
+        pictures,
+        stopped: watch.stop.requested(),
+        report,
+    };
+    Ok((run, folder))
+}
+
+/// What is to be said of the policy beside its runs.
+#[derive(Debug, Serialize)]
+pub(super) struct PolicyRun {
+    start: Named<f64>,
+    pub(super) policy: TrainingRecord,
+    coverage: CoverageReport,
+    pub(super) steering: Steering,
+    fallbacks: usize,
+    /// Whether it takes no notice of multipliers.
+    #[serde(skip)]
+    blind: bool,
+}
+
+impl PolicyRun {
+    pub(super) fn print(&self, output: &mut Output) {
+        if self.blind {
             output.line(format!(
                 "A baseline ({}): it takes no notice of the multipliers, which only measure how far behind it is.",
-                file.training.method
+                self.policy.method
             ));
         }
-        if coverage.outside > 0.01 {
+        if self.coverage.outside > 0.01 {
             output.warn(&format!(
                 "{} % of the multipliers of this run are unlike those of the training: train longer, or with \
                  other samplers",
-                figure(100.0 * coverage.outside, 2)
+                figure(100.0 * self.coverage.outside, 2)
             ));
         }
-        if !file.training.complete {
+        if !self.policy.complete {
             output.warn("the training of this policy was stopped early");
         }
     }
-    Ok(if report.met() { Verdict::Good } else { Verdict::Bad })
-}
-
-/// The report, and what it takes to understand and to repeat it.
-#[derive(Serialize)]
-struct RunPolicyJson<'a> {
-    met: bool,
-    #[serde(flatten)]
-    report: &'a RunReport,
-    estimate: Option<f64>,
-    specification: SpecificationJson,
-    step_size: f64,
-    tolerance: f64,
-    seed: u64,
-    start: Named<f64>,
-    policy: &'a TrainingRecord,
-    coverage: CoverageReport,
-    steering: Steering,
-    fallbacks: usize,
 }
 
 /// What neither the command line nor the problem says, the policy advises.
@@ -268,7 +239,7 @@ impl Plan<'_> {
         &self,
         occupation: Option<Occupation>,
         live: Option<&mut Log>,
-        bar: &ProgressBar,
+        watch: &Watch,
     ) -> anyhow::Result<Executed> {
         const MOST: usize = 512;
         let total = self.run.runs;
@@ -279,7 +250,7 @@ impl Plan<'_> {
             .into_par_iter()
             .map(|begin| {
                 let runs = begin..(begin + size).min(total);
-                self.execute_some(runs, occupation.clone(), live.as_ref().filter(|_| begin == 0), bar)
+                self.execute_some(runs, occupation.clone(), live.as_ref().filter(|_| begin == 0), watch)
             })
             .collect::<anyhow::Result<_>>()?;
         let mut parts = done.into_iter();
@@ -303,7 +274,7 @@ impl Plan<'_> {
         runs: std::ops::Range<usize>,
         mut occupation: Option<Occupation>,
         live: Option<&Mutex<&mut Log>>,
-        bar: &ProgressBar,
+        watch: &Watch,
     ) -> anyhow::Result<Executed> {
         let lanes = runs.len();
         let (mut step, mut visited, mut fallbacks) = (0u64, Vec::new(), 0);
@@ -327,8 +298,8 @@ impl Plan<'_> {
                 }
             }
             if step.is_multiple_of(1024) {
-                bar.inc(1024 * lanes as u64);
-                if interrupt::requested() {
+                watch.bar.inc(1024 * lanes as u64);
+                if watch.stop.requested() {
                     return ControlFlow::Break(());
                 }
             }

@@ -14,10 +14,11 @@ use acrl_learn::{
 use anyhow::{bail, ensure};
 use serde::{Deserialize, Serialize};
 
+use crate::Verdict;
 use crate::args::{Global, TrainArgs};
 use crate::input::{ContinuousProblem, Input};
 use crate::output::{FAINT, Output, Table, count, figure, styled};
-use crate::{Verdict, interrupt};
+use crate::watch::{Stop, listen};
 
 /// What a checkpoint holds.
 #[derive(Serialize, Deserialize)]
@@ -64,8 +65,7 @@ pub(crate) fn train(args: &TrainArgs, global: &Global, output: &mut Output) -> a
         })?;
         Job { state: fresh, folder }
     };
-    interrupt::listen();
-    let complete = job.run(&task, args, output)?;
+    let complete = job.run(&task, args, &listen(), output)?;
     let Job { state, folder } = job;
     folder.finish()?;
     let rehearsing = output.spinner("rehearsing");
@@ -236,13 +236,19 @@ struct Job {
 
 impl Job {
     /// Iterates to the end, or until Ctrl-C; whether the end was reached.
-    fn run(&mut self, task: &BatchTask<'_>, args: &TrainArgs, output: &mut Output) -> anyhow::Result<bool> {
+    fn run(
+        &mut self,
+        task: &BatchTask<'_>,
+        args: &TrainArgs,
+        stop: &Stop,
+        output: &mut Output,
+    ) -> anyhow::Result<bool> {
         let of = self.state.training.iterations();
         let bar = output.bar(of, "training");
         bar.set_position(self.state.training.iteration());
         let (begin, before) = (Instant::now(), self.state.seconds);
         let mut saved = Instant::now();
-        while self.state.training.iteration() < of && !interrupt::requested() {
+        while self.state.training.iteration() < of && !stop.requested() {
             let figures = match self.state.training.iterate(task) {
                 Ok(figures) => figures,
                 Err(error) => {

@@ -12,13 +12,14 @@ use anyhow::{Context as _, ensure};
 use serde::Serialize;
 use serde_json::json;
 
+use crate::Verdict;
 use crate::args::{Global, ViewArgs};
 use crate::follow::{Follow, News};
 use crate::live::Live;
 use crate::live_report::report;
 use crate::output::{FAINT, Output, styled};
 use crate::server::{Response, Server};
-use crate::{Verdict, interrupt};
+use crate::watch::listen;
 
 const REPORT: &str = "report.html";
 const EVENTS: &str = "events.jsonl";
@@ -29,7 +30,7 @@ const FOLDERS: [&str; 2] = ["figures", "data"];
 /// Serves a run until Ctrl-C.
 pub(crate) fn view(args: &ViewArgs, global: &Global, output: &mut Output) -> anyhow::Result<Verdict> {
     let view = Arc::new(View::open(&args.run)?);
-    interrupt::listen();
+    let stop = listen();
     let server = Server::start(args.port, move |path| view.answer(path)).with_context(|| {
         format!("cannot serve on port {} of 127.0.0.1: choose another --port, or leave it out", args.port)
     })?;
@@ -45,7 +46,7 @@ pub(crate) fn view(args: &ViewArgs, global: &Global, output: &mut Output) -> any
     if !global.quiet && !output.is_json() {
         let _ = writeln!(anstream::stderr(), "{}", styled(FAINT, "Ctrl-C ends it."));
     }
-    while !interrupt::requested() {
+    while !stop.requested() {
         std::thread::sleep(Duration::from_millis(50));
     }
     Ok(Verdict::Good)

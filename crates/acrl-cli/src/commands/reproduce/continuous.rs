@@ -11,7 +11,6 @@ use anyhow::ensure;
 use super::example_1::{axis, curve, panel};
 use super::runs::{CELLS, LAST, Watched, watch};
 use super::{Found, Measured, Plan, Share};
-use crate::interrupt;
 use crate::output::figure as number;
 
 /// Steps of each run.
@@ -34,7 +33,7 @@ pub(super) fn train(
 ) -> anyhow::Result<RbfPolicy> {
     let mut learner = PolicyGradient::new(task, settings, seed)?;
     while learner.iteration() < learner.iterations() {
-        ensure!(!interrupt::requested(), "stopped by Ctrl-C");
+        ensure!(!share.stop.requested(), "stopped by Ctrl-C");
         learner.iterate(task)?;
         share.reach(part * learner.iteration() as f64 / learner.iterations() as f64);
     }

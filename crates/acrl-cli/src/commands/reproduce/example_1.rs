@@ -40,7 +40,7 @@ pub(super) fn augmented_state(plan: &Plan<'_>) -> anyhow::Result<Found> {
     const STOP: usize = 500;
     let (model, specification) = monitoring(THIRD)?;
     let task = FiniteTask::new(&model, &specification)?;
-    let straight = run(&task, ETA, EpochLength::Fixed(EPOCH), 1_000 * EPOCH, plan.seed)?;
+    let straight = run(&task, ETA, EpochLength::Fixed(EPOCH), 1_000 * EPOCH, plan)?;
     ensure!(straight.multipliers.len() == 1_001, "the execution was stopped");
     // All that is kept of the first half is s and λ.
     let mut state = straight.states[STOP * EPOCH as usize] as usize;
@@ -75,9 +75,9 @@ pub(super) fn augmented_state(plan: &Plan<'_>) -> anyhow::Result<Found> {
 pub(super) fn a_crl(plan: &Plan<'_>) -> anyhow::Result<Found> {
     let (model, specification) = monitoring(THIRD)?;
     let task = FiniteTask::new(&model, &specification)?;
-    let seen = run(&task, ETA, EpochLength::Fixed(EPOCH), 1_000 * EPOCH, plan.seed)?;
+    let seen = run(&task, ETA, EpochLength::Fixed(EPOCH), 1_000 * EPOCH, plan)?;
     plan.share.reach(0.1);
-    let long = run(&task, ETA, EpochLength::Fixed(EPOCH), 100_000 * EPOCH, plan.seed)?;
+    let long = run(&task, ETA, EpochLength::Fixed(EPOCH), 100_000 * EPOCH, plan)?;
     ensure!(
         seen.multipliers.len() == 1_001 && long.multipliers.len() == 100_001,
         "the execution was stopped"

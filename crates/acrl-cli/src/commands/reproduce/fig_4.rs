@@ -1,7 +1,5 @@
 //! Fig. 4: primal-dual on Example 1.
 
-use std::ops::ControlFlow;
-
 use acrl::{EpochLength, Event, Rng};
 use acrl_exact::{ExactPolicy, FiniteTask};
 use acrl_learn::primal_dual::{PrimalDual, PrimalDualSettings, Snapshot, primal_dual};
@@ -10,7 +8,6 @@ use acrl_report::{Axis, Colour, Figure, Series};
 use super::example_1::{axis, curve, level, panel, share_axis, triple};
 use super::finite::{EPOCH, ETA, THIRD, monitoring, run};
 use super::{Found, Measured, Plan};
-use crate::interrupt;
 use crate::output::figure as number;
 
 /// "Stay" among the choices of R₁.
@@ -28,7 +25,7 @@ pub(super) fn primal_dual_on_example_1(plan: &Plan<'_>) -> anyhow::Result<Found>
             if let Event::Iteration { iteration, of, .. } = event {
                 plan.share.reach(from + 0.45 * *iteration as f64 / *of as f64);
             }
-            if interrupt::requested() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            plan.share.stop.flow()
         };
         primal_dual(&task, settings, &mut Rng::new(plan.seed), &mut observer)
     };
@@ -36,7 +33,7 @@ pub(super) fn primal_dual_on_example_1(plan: &Plan<'_>) -> anyhow::Result<Found>
     let exchanged =
         PrimalDualSettings { primal_step: settings.dual_step, dual_step: settings.primal_step, ..settings };
     let other = train(&exchanged, 0.45)?;
-    let a_crl = run(&task, ETA, EpochLength::Fixed(EPOCH), 1_000 * EPOCH, plan.seed)?;
+    let a_crl = run(&task, ETA, EpochLength::Fixed(EPOCH), 1_000 * EPOCH, plan)?;
 
     let said = format!(
         "{} rollouts of {} steps, eta_lambda = {}, eta_theta = {}, softmax, gradient of the average",

@@ -9,7 +9,6 @@ use super::continuous::{STEPS, arena, coloured, required, said, train};
 use super::example_1::{axis, panel};
 use super::runs::watch;
 use super::{Found, Measured, Plan, Share};
-use crate::interrupt;
 use crate::output::figure as number;
 
 /// η_λ.
@@ -24,7 +23,7 @@ pub(super) fn primal_dual(plan: &Plan<'_>) -> anyhow::Result<Found> {
     let mut training = baseline(&task, plan.seed)?;
     let (mut iterations, mut multipliers, mut online) = (Vec::new(), Vec::new(), Vec::new());
     while training.iteration() < training.iterations() {
-        ensure!(!interrupt::requested(), "stopped by Ctrl-C");
+        ensure!(!plan.share.stop.requested(), "stopped by Ctrl-C");
         training.iterate(&task)?;
         iterations.push((training.iteration() * settings.block) as f64 / 1_000.0);
         multipliers.push(training.multipliers().to_vec());
@@ -129,7 +128,7 @@ pub(super) fn eta_theta(plan: &Plan<'_>) -> anyhow::Result<Found> {
     let reading = |i: usize| PolicyGradientSettings { step_size: READINGS[i], rollouts, ..literal };
     let tried = execute_runs(readings, |i| -> anyhow::Result<_> {
         let settings = reading(i);
-        let hidden = Share::hidden();
+        let hidden = Share::hidden(plan.share.stop);
         let share = if i == 0 { &plan.share } else { &hidden };
         let policy = train(&task, settings, plan.seed, share, 0.7)?;
         let watched = watch(&task, &policy, runs, STEPS, plan.seed, share, 0.7)?;

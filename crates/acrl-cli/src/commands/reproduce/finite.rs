@@ -11,7 +11,7 @@ use acrl_envs::{Monitoring, MonitoringParameters, Problem, Source, bundled};
 use acrl_exact::{Answer, ExactPolicy, FiniteTask, Optimum, SolveOptions, solve};
 use anyhow::{Context as _, bail};
 
-use crate::interrupt;
+use super::Plan;
 
 /// c of Example 1.
 pub(super) const THIRD: f64 = 1.0 / 3.0;
@@ -84,7 +84,7 @@ pub(super) fn run(
     eta: f64,
     epoch: EpochLength,
     steps: u64,
-    seed: u64,
+    plan: &Plan<'_>,
 ) -> anyhow::Result<Seen> {
     let requirements = task.specification().requirements().to_vec();
     let mut dynamics =
@@ -95,7 +95,7 @@ pub(super) fn run(
         if let Event::Epoch(epoch) = event {
             multipliers.push(epoch.multipliers.clone());
         }
-        if interrupt::requested() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        plan.share.stop.flow()
     };
     let mut exact = ExactPolicy::new(task);
     let mut states = Vec::with_capacity(steps as usize);
@@ -103,7 +103,7 @@ pub(super) fn run(
         states.push(*state as u32);
         exact.act(state, lambda, rng)
     };
-    let mut rng = Rng::new(seed);
+    let mut rng = Rng::new(plan.seed);
     let execution = execute(&mut environment, &mut policy, &mut dynamics, steps, &mut rng, &mut observer)?;
     if let Some(failure) = exact.failure() {
         return Err(failure.into());

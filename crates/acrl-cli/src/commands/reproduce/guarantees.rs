@@ -20,7 +20,7 @@ pub(super) fn theorem_1(plan: &Plan<'_>) -> anyhow::Result<Found> {
         for epoch in [10, 50, 200] {
             // Long enough for λ/(α n) to fall below the threshold.
             let steps = (400.0 * epoch as f64 / eta) as u64;
-            let seen = run(&task, eta, EpochLength::Fixed(epoch), steps, plan.seed)?;
+            let seen = run(&task, eta, EpochLength::Fixed(epoch), steps, plan)?;
             let bound = THIRD - optimality_loss(eta, b2(&task), 0.0);
             shortfall = shortfall.max(seen.shortfall(&task));
             margin = margin.min(seen.execution.averages.objective() - bound);
@@ -33,7 +33,7 @@ pub(super) fn theorem_1(plan: &Plan<'_>) -> anyhow::Result<Found> {
     for (i, (name, eta, epoch, steps)) in random.into_iter().enumerate() {
         let (model, specification) = bundled_problem(name)?;
         let task = FiniteTask::new(&model, &specification)?;
-        let seen = run(&task, eta, EpochLength::Fixed(epoch), steps, plan.seed)?;
+        let seen = run(&task, eta, EpochLength::Fixed(epoch), steps, plan)?;
         let loss = optimality_loss(eta, b2(&task), 0.0);
         let bound = optimum(&task)?.lower / task.objective_scale() - loss;
         shortfall = shortfall.max(seen.shortfall(&task));
@@ -85,7 +85,7 @@ pub(super) fn lemmas(plan: &Plan<'_>) -> anyhow::Result<Found> {
         let inside = dual_function(&task, lambda)? - THIRD <= optimality_loss(ETA, b2(&task), 0.0);
         outside += usize::from(inside && lambda.sum() > bound + 1e-9);
     }
-    let seen = run(&task, ETA, EpochLength::Fixed(50), 500_000, plan.seed)?;
+    let seen = run(&task, ETA, EpochLength::Fixed(50), 500_000, plan)?;
     let most = seen.multipliers.iter().map(Multipliers::sum).fold(0.0, f64::max);
     // One step is η B long in the norm, so η √2 B in the sum.
     let reach = bound + ETA * (2.0 * b2(&task)).sqrt();
@@ -119,7 +119,7 @@ pub(super) fn lemmas(plan: &Plan<'_>) -> anyhow::Result<Found> {
         let (model, specification) = monitoring(c)?;
         let task = FiniteTask::new(&model, &specification)?;
         for eta in [0.1, 0.5] {
-            let seen = run(&task, eta, EpochLength::Fixed(20), 200_000, plan.seed)?;
+            let seen = run(&task, eta, EpochLength::Fixed(20), 200_000, plan)?;
             // The step as it was taken: where the projection cuts it short, that is what the proof bounds.
             let product = |pair: &[Multipliers]| {
                 let entries = pair[0].as_slice().iter().zip(pair[1].as_slice());
@@ -180,7 +180,7 @@ pub(super) fn epochs(plan: &Plan<'_>) -> anyhow::Result<Found> {
     for (c, too_short, enough) in cases {
         let (model, specification) = monitoring(c)?;
         let task = FiniteTask::new(&model, &specification)?;
-        let run = |epoch: EpochLength| run(&task, ETA, epoch, STEPS, plan.seed);
+        let run = |epoch: EpochLength| run(&task, ETA, epoch, STEPS, plan);
         let [a, b, found] = [
             run(EpochLength::Fixed(too_short))?,
             run(EpochLength::Fixed(enough))?,
@@ -209,7 +209,7 @@ pub(super) fn epochs(plan: &Plan<'_>) -> anyhow::Result<Found> {
     let best = optimum(&task)?;
     let (mut margin, mut ratio, mut betas) = (f64::INFINITY, 0.0f64, Vec::new());
     for epoch in [2u64, 5, 10, 20] {
-        let seen = run(&task, ETA, EpochLength::Fixed(epoch), 100_000, plan.seed)?;
+        let seen = run(&task, ETA, EpochLength::Fixed(epoch), 100_000, plan)?;
         let found = Assumptions::examine(&task, &best, &seen.multipliers, ETA, &SolveOptions::default())?;
         let at = |length: u64| found.bias.iter().find(|b| b.epoch == length).context("an epoch that long");
         let beta = at(epoch)?.beta;
@@ -236,7 +236,7 @@ pub(super) fn epochs(plan: &Plan<'_>) -> anyhow::Result<Found> {
 pub(super) fn memory(plan: &Plan<'_>) -> anyhow::Result<Found> {
     let (model, specification) = monitoring(THIRD)?;
     let task = FiniteTask::new(&model, &specification)?;
-    let seen = run(&task, ETA, EpochLength::Fixed(EPOCH), 1_000 * EPOCH, plan.seed)?;
+    let seen = run(&task, ETA, EpochLength::Fixed(EPOCH), 1_000 * EPOCH, plan)?;
     let mut difference = 0.0f64;
     let mut projected = 0;
     let gain = ETA / EPOCH as f64;

@@ -7,7 +7,6 @@ use anyhow::ensure;
 use rayon::prelude::*;
 
 use super::Share;
-use crate::interrupt;
 
 /// Cells of the occupation measure along a side.
 pub(super) const CELLS: usize = 50;
@@ -143,13 +142,13 @@ pub(super) fn watch<P: BatchPolicy + Clone + Sync>(
                         averages.push(execution.dynamics(lane).averages()[1..].to_vec());
                     }
                 }
-                let stop = step.is_multiple_of(1_000) && interrupt::requested();
+                let stop = step.is_multiple_of(1_000) && share.stop.requested();
                 if stop { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             };
             let execution =
                 BatchExecution::new(task, &mut policy, None, vec![dynamics.clone(); lanes], rngs, steps)?;
             let executions = execution.run(&mut Silent, &mut each)?;
-            ensure!(!interrupt::requested(), "stopped by Ctrl-C");
+            ensure!(!share.stop.requested(), "stopped by Ctrl-C");
             let finished = 1 + done.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
             share.reach(from + (1.0 - from) * finished as f64 / parts as f64);
             Ok(Chunk { executions, averages, counts, first })

@@ -1,0 +1,231 @@
+"""Pictures of results. Needs matplotlib, and is imported only when one is drawn."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from ._result import figure as number
+from ._result import relation
+
+if TYPE_CHECKING:
+    from ._acrl import Requirement
+    from ._compare import Comparison
+    from ._reproduce import Reproduction
+    from ._run import Run
+    from ._solve import Solution
+
+__all__ = ["Drawing", "comparison", "reproduction", "run", "solution"]
+
+#: Colours that everybody can tell apart (Okabe and Ito's).
+COLOURS = ["#0072B2", "#D55E00", "#009E73", "#E69F00", "#CC79A7", "#56B4E9", "#7F7F7F", "#B8A900"]
+GOOD, BAD, GREY = "#009E73", "#D55E00", "#7F7F7F"
+#: Bounds of at most this ratio share a pair of axes.
+ONE_SCALE = 20.0
+
+
+class Drawing(Figure):
+    """A figure that notebooks show by themselves. It is none of pyplot's, so that no window opens."""
+
+    def _repr_png_(self) -> bytes:
+        content = io.BytesIO()
+        self.savefig(content, format="png", dpi=110)
+        return content.getvalue()
+
+
+def _drawing(width: float, height: float) -> Drawing:
+    return Drawing(figsize=(width, height), layout="constrained", facecolor="white")
+
+
+def _plain(axes: Axes, title: str = "") -> Axes:
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="both", color="#dddddd", linewidth=0.6)
+    axes.set_axisbelow(True)
+    if title:
+        axes.set_title(title, fontsize="medium", loc="left")
+    return axes
+
+
+def _groups(requirements: tuple[Requirement, ...]) -> list[list[int]]:
+    """Which of them can share a pair of axes: all if their bounds are of one size, else each has its own."""
+    sizes = [abs(r.bound) for r in requirements if r.bound != 0]
+    if not sizes or max(sizes) <= ONE_SCALE * min(sizes):
+        return [list(range(len(requirements)))] if requirements else []
+    return [[i] for i in range(len(requirements))]
+
+
+def _colour(i: int) -> str:
+    return COLOURS[i % len(COLOURS)]
+
+
+def run(found: Run) -> Drawing:
+    """Averages against bounds, and multipliers, over time; without a course the averages alone."""
+    if found.course is None:
+        return _averages(found)
+    objective, requirements = found.specification
+    course, groups = found.course, _groups(requirements)
+    rows = len(groups) + (objective is not None)
+    drawing = _drawing(10, 0.4 + 2.9 * max(rows, 1))
+    grid = drawing.add_gridspec(max(rows, 1), 2)
+    settled = course.steps >= found.steps / 20
+    for row, members in enumerate(groups):
+        left = _plain(drawing.add_subplot(grid[row, 0]), "average so far, and what is required")
+        right = _plain(drawing.add_subplot(grid[row, 1]), "multipliers (thin), and their average so far")
+        shown = []
+        for i in members:
+            r, colour = requirements[i], _colour(i)
+            averages, multipliers = course.averages[r.name], course.multipliers[r.name]
+            left.axhline(r.bound, color=colour, linestyle=(0, (4, 3)), linewidth=1)
+            _band(left, course.steps, averages, colour, f"{r.name} {relation(r.direction, r.bound)}", found.runs)
+            right.plot(course.steps, multipliers[:, 0], color=colour, linewidth=0.8, alpha=0.35)
+            so_far = np.cumsum(multipliers[:, 0]) / np.arange(1, len(multipliers) + 1)
+            right.plot(course.steps, so_far, color=colour, linewidth=1.8, label=r.name)
+            shown += [r.bound, float(averages[settled].min()), float(averages[settled].max())]
+        _limits(left, shown)
+        for axes in (left, right):
+            axes.set_xlabel("step")
+            axes.legend(frameon=False, fontsize="small")
+    if objective is not None and course.objective is not None:
+        goal = "as much as possible" if objective.sign > 0 else "as little as possible"
+        axes = _plain(drawing.add_subplot(grid[len(groups), :]), f"{objective.reward}, average so far: {goal}")
+        _band(axes, course.steps, course.objective, GREY, objective.reward, found.runs)
+        best = found.estimate if found.optimum is None else found.optimum
+        if best is not None:
+            axes.axhline(best, color=GREY, linestyle=(0, (4, 3)), linewidth=1, label=f"best: {number(best)}")
+            axes.legend(frameon=False, fontsize="small")
+        later = course.objective[settled]
+        _limits(axes, [float(later.min()), float(later.max()), *([] if best is None else [best])])
+        axes.set_xlabel("step")
+    for axes in drawing.axes:
+        axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+    return drawing
+
+
+def _limits(axes: Axes, shown: list[float]) -> None:
+    """Room for these; what jumps about at first does not count."""
+    room = 0.15 * max(max(shown) - min(shown), 1e-6)
+    axes.set_ylim(min(shown) - room, max(shown) + room)
+
+
+def _band(axes: Axes, steps: Any, spread: Any, colour: str, label: str, runs: int) -> None:
+    axes.plot(steps, spread[:, 0], color=colour, linewidth=1.5, label=label)
+    if runs > 1:
+        axes.fill_between(steps, spread[:, 1], spread[:, 2], color=colour, alpha=0.2, linewidth=0)
+
+
+def _averages(found: Run) -> Drawing:
+    requirements = found.specification.requirements
+    entries = [found.requirements[r.name] for r in requirements]
+    points = [(r, e.average, e.worst, e.met) for r, e in zip(requirements, entries, strict=True)]
+    drawing = _drawing(6, 0.8 + 0.8 * max(len(points), 1))
+    for row, (r, average, worst, met) in enumerate(points):
+        axes = _against(drawing.add_subplot(len(points), 1, row + 1), r, average, GOOD if met else BAD)
+        axes.plot([average, worst], [0, 0], color=GOOD if met else BAD, linewidth=2)
+    return drawing
+
+
+def _against(axes: Axes, r: Requirement, value: float, colour: str) -> Axes:
+    """One value beside its bound."""
+    _plain(axes)
+    axes.axvline(r.bound, color="black", linestyle=(0, (4, 3)), linewidth=1)
+    axes.plot([value], [0], "o", color=colour, markersize=8)
+    room = max(2.5 * abs(value - r.bound), 0.1 * abs(r.bound), 1e-6)
+    axes.set_xlim(r.bound - room, r.bound + room)
+    axes.set_yticks([0], [f"{r.name} {relation(r.direction, r.bound)}"])
+    axes.xaxis.set_major_locator(MaxNLocator(5))
+    return axes
+
+
+def comparison(found: Comparison) -> Drawing:
+    """A panel for each reward: what each method has of it, on average and in the worst run."""
+    objective, requirements = found.specification
+    panels: list[tuple[str, Requirement | None]] = [(r.name, r) for r in requirements]
+    if objective is not None:
+        panels.insert(0, (objective.reward, None))
+    methods = found.methods
+    drawing = _drawing(2.6 + 2.4 * len(panels), 1.0 + 0.34 * len(methods))
+    places = list(range(len(methods)))[::-1]
+    for column, (name, r) in enumerate(panels):
+        axes = _plain(drawing.add_subplot(1, len(panels), column + 1))
+        if r is None and objective is not None:
+            axes.set_title(f"{name} ({'max' if objective.sign > 0 else 'min'})", fontsize="medium")
+            if found.optimum is not None:
+                axes.axvline(found.optimum, color=GREY, linestyle=(0, (1, 2)), linewidth=1.2)
+        elif r is not None:
+            axes.set_title(f"{name} {relation(r.direction, r.bound)}", fontsize="medium")
+            axes.axvline(r.bound, color="black", linestyle=(0, (4, 3)), linewidth=1)
+        for place, entry in zip(places, methods, strict=True):
+            average, worst = entry.averages[name], entry.worst[name]
+            colour = GOOD if entry.met else BAD
+            axes.plot([average, worst], [place, place], color=colour, linewidth=2, alpha=0.5)
+            axes.plot([average], [place], "o", color=colour, markersize=6)
+        axes.set_yticks(places, [entry.method for entry in methods] if column == 0 else [""] * len(methods))
+        axes.set_ylim(-0.6, len(methods) - 0.4)
+        axes.margins(x=0.1)
+        axes.xaxis.set_major_locator(MaxNLocator(4))
+    drawing.supxlabel("dots: average over runs, lines to the worst run; green: every requirement met", fontsize="small")
+    return drawing
+
+
+def solution(found: Solution) -> Drawing:
+    """Values against bounds, and prices; or what would have to give."""
+    requirements = found.requirements
+    if not requirements:
+        drawing = _drawing(6, 1.2)
+        drawing.text(0.02, 0.5, repr(found).strip("<>"))
+        return drawing
+    names = [r.name for r in requirements]
+    drawing = _drawing(10, 0.9 + 0.75 * len(names))
+    places = list(range(len(names)))[::-1]
+    if not found.feasible:
+        axes = _plain(
+            drawing.add_subplot(1, 1, 1), "infeasible: by how much a bound would have to give, in units of its range"
+        )
+        alone = found.relax.alone if found.relax is not None else {}
+        colours = [BAD if name in found.conflict else GREY for name in names]
+        axes.barh(places, [alone.get(name) or 0.0 for name in names], color=colours, height=0.5, label="this one alone")
+        if found.relax is not None and found.relax.uniform is not None:
+            axes.axvline(found.relax.uniform, color="black", linestyle=(0, (4, 3)), linewidth=1)
+            axes.set_xlabel(f"bars: this one alone; dashed: all of them, by {number(found.relax.uniform)}")
+        axes.set_yticks(places, names)
+        return drawing
+    halves: Any = drawing.subfigures(1, 2, width_ratios=[3, 2])
+    left, right = halves
+    for row, r in enumerate(requirements):
+        _against(left.add_subplot(len(names), 1, row + 1), r, found.values[r.name], _colour(row))
+    left.suptitle("value (dot) and bound (dashed)", fontsize="medium")
+    axes = _plain(right.add_subplot(1, 1, 1))
+    prices = [found.multipliers[name] for name in names]
+    axes.barh(places, prices, color=[_colour(i) for i in range(len(names))], height=0.5)
+    for place, price in zip(places, prices, strict=True):
+        axes.annotate(f" {number(price)}", (price, place), va="center", fontsize="small")
+    axes.set_yticks(places, names)
+    axes.margins(x=0.2)
+    right.suptitle("price: objective lost per unit of bound", fontsize="medium")
+    return drawing
+
+
+def reproduction(found: Reproduction) -> Drawing:
+    """How many claims of each figure, and of the text, have which verdict."""
+    names = [*(f.name for f in found.figures), "text"]
+    known = {f.name for f in found.figures}
+    drawing = _drawing(7, 0.9 + 0.35 * len(names))
+    axes = _plain(drawing.add_subplot(1, 1, 1), "claims by figure of the paper")
+    places = list(range(len(names)))[::-1]
+    begin = [0] * len(names)
+    for verdict, colour in [("pass", GOOD), ("deviates", "#E69F00"), ("fail", BAD)]:
+        counts = [0] * len(names)
+        for claim in found.claims:
+            if claim.verdict == verdict:
+                counts[names.index(claim.figure if claim.figure in known else "text")] += 1
+        axes.barh(places, counts, left=begin, color=colour, height=0.6, label=verdict)
+        begin = [b + c for b, c in zip(begin, counts, strict=True)]
+    axes.set_yticks(places, names)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.legend(frameon=False, fontsize="small", ncols=3, loc="lower right")
+    return drawing

@@ -1,0 +1,341 @@
+"""Runs, and what came of them."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import _acrl
+from ._acrl import Objective, Requirement
+from ._diagnosis import Diagnosis, diagnosed
+from ._errors import InputError
+from ._model import FiniteModel
+from ._policy import Policy
+from ._result import (
+    Result,
+    Specification,
+    call,
+    dataframe,
+    figure,
+    html_table,
+    named,
+    native,
+    relation,
+    seeded,
+    settings,
+)
+from ._vocabulary import FloatArray, Named, as_objective, as_requirements
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["Course", "MultiplierResult", "RequirementResult", "Run", "run"]
+
+
+class RequirementResult(NamedTuple):
+    """How one requirement stands after some runs. See ``acrl run`` in docs/json.md."""
+
+    bound: float
+    direction: Literal["at_least", "at_most"]
+    #: Of its reward, over all runs.
+    average: float
+    #: The average in the worst run.
+    worst: float
+    #: In every run the certified shortfall is within the tolerance.
+    met: bool
+    #: In every run the plain average satisfies the bound.
+    strict: bool
+    #: How far the average is behind in the worst run; 0 if it is not.
+    shortfall: float
+    #: No run is further behind than this: proved by the multipliers.
+    certificate: float
+    #: How large the certified shortfall may be.
+    tolerance: float
+
+
+class MultiplierResult(NamedTuple):
+    """A multiplier after the first tenth of the runs: its price."""
+
+    last: float
+    mean: float
+    min: float
+    max: float
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Course:
+    """How runs went, at moments that are spread evenly over their steps.
+
+    ``averages`` are so far, and with ``objective`` and ``multipliers`` have the columns mean, least and most over runs.
+    """
+
+    steps: NDArray[np.int64]
+    objective: FloatArray | None
+    averages: dict[str, FloatArray]
+    multipliers: dict[str, FloatArray]
+    #: The certified shortfall of the worst run; below 0 every run is ahead by that.
+    shortfalls: dict[str, FloatArray]
+
+    @classmethod
+    def _from_json(cls, snapshots: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Course:
+        def spreads(key: str, i: int) -> FloatArray:
+            return np.array([snapshot[key][i] for snapshot in snapshots], dtype=np.float64).reshape(-1, 3)
+
+        objective = [snapshot["objective"] for snapshot in snapshots]
+        return cls(
+            steps=np.array([snapshot["steps"] for snapshot in snapshots], dtype=np.int64),
+            objective=None if None in objective else np.array(objective, dtype=np.float64).reshape(-1, 3),
+            averages={name: spreads("averages", i) for i, name in enumerate(names)},
+            multipliers={name: spreads("multipliers", i) for i, name in enumerate(names)},
+            shortfalls={
+                name: np.array([snapshot["shortfalls"][i] for snapshot in snapshots], dtype=np.float64)
+                for i, name in enumerate(names)
+            },
+        )
+
+    def to_dataframe(self, library: Literal["pandas", "polars"] | None = None) -> Any:
+        """A row for each moment and requirement."""
+        rows = [
+            {
+                "step": int(step),
+                "requirement": name,
+                "average": float(averages[k, 0]),
+                "average_least": float(averages[k, 1]),
+                "average_most": float(averages[k, 2]),
+                "multiplier": float(self.multipliers[name][k, 0]),
+                "shortfall": float(self.shortfalls[name][k]),
+            }
+            for name, averages in self.averages.items()
+            for k, step in enumerate(self.steps)
+        ]
+        return dataframe("step", rows, library)
+
+    def __repr__(self) -> str:
+        last = int(self.steps[-1]) if len(self.steps) else 0
+        return (
+            f"<acrl.Course of {', '.join(self.averages) or 'the objective'}: {len(self.steps)} moments of {last} steps>"
+        )
+
+
+@dataclass(frozen=True, repr=False)
+class Run(Result):
+    """What came of some runs. Its fields are those of ``acrl run --json``; it is true if every requirement is met."""
+
+    met: bool
+    #: Mean over runs, and the worst run on the side that hurts.
+    averages: Named
+    worst: Named
+    requirements: dict[str, RequirementResult]
+    multipliers: dict[str, MultiplierResult]
+    steps: int
+    runs: int
+    #: Steps between two dual updates, at the end.
+    epoch: int
+    diagnosis: Diagnosis
+    specification: Specification
+    step_size: float
+    tolerance: float
+    seed: int
+    #: The best possible objective, where that is quickly found; of a trained policy see ``estimate``.
+    optimum: float | None = None
+    #: The best objective of mixtures of what a trained policy does, by its library.
+    estimate: float | None = None
+    #: The multipliers that a trained policy started with.
+    start: Named | None = None
+    #: How it was trained.
+    policy: dict[str, Any] | None = None
+    #: How many of the weights were unlike those of the training.
+    coverage: dict[str, Any] | None = None
+    steering: Literal["policy", "library"] | None = None
+    #: How many runs ended holding entries of the policy's library.
+    fallbacks: int | None = None
+    #: How averages and multipliers moved, if that is known.
+    course: Course | None = field(default=None, compare=False)
+    _data: dict[str, Any] = field(default_factory=dict, compare=False)
+    _snapshots: list[dict[str, Any]] = field(default_factory=list, compare=False)
+    _page: _acrl.Report | None = field(default=None, compare=False)
+    _name: str = field(default="", compare=False)
+
+    @classmethod
+    def _from_json(
+        cls,
+        data: Mapping[str, Any],
+        snapshots: Sequence[Mapping[str, Any]] = (),
+        *,
+        name: str = "runs",
+        page: _acrl.Report | None = None,
+    ) -> Run:
+        """From the object that ``acrl run --json`` prints; for runs in environments of Python's as well.
+
+        Args:
+            data: The object, with all keys of docs/json.md up to ``seed``; those of trained policies may be missing.
+                Other keys are kept for `to_json`.
+            snapshots: The course of the runs in the order of time: the ``data`` of ``snapshot`` events (docs/json.md).
+                Without them `course` is None, and the report has no curves.
+            name: What pages call it.
+            page: The page, if it is there already; else it is made of ``data`` and ``snapshots`` when it is asked for.
+        """
+        specification = Specification._from_json(data["specification"])
+        names = [r.name for r in specification.requirements]
+        start = data.get("start")
+        return cls(
+            met=data["met"],
+            averages=Named(data["averages"]),
+            worst=Named(data["worst"]),
+            requirements={n: RequirementResult(**entry) for n, entry in data["requirements"].items()},
+            multipliers={n: MultiplierResult(**entry) for n, entry in data["multipliers"].items()},
+            steps=data["steps"],
+            runs=data["runs"],
+            epoch=data["epoch"],
+            diagnosis=diagnosed(data["diagnosis"], names, data["steps"], "library" if "policy" in data else "model"),
+            specification=specification,
+            step_size=data["step_size"],
+            tolerance=data["tolerance"],
+            seed=data["seed"],
+            optimum=data.get("optimum"),
+            estimate=data.get("estimate"),
+            start=None if start is None else Named(start),
+            policy=data.get("policy"),
+            coverage=data.get("coverage"),
+            steering=data.get("steering"),
+            fallbacks=data.get("fallbacks"),
+            course=Course._from_json(snapshots, names) if snapshots else None,
+            _data=dict(data),
+            _snapshots=[dict(snapshot) for snapshot in snapshots],
+            _page=page,
+            _name=name,
+        )
+
+    def __bool__(self) -> bool:
+        return self.met
+
+    def _report(self) -> _acrl.Report:
+        if self._page is not None:
+            return self._page
+        return _acrl.run_report(self.to_json(), json.dumps(self._snapshots), self._name, "")
+
+    def _table(self) -> tuple[str, list[dict[str, Any]]]:
+        rows = []
+        for name, entry in self.requirements.items():
+            price = self.multipliers[name]
+            rows.append(
+                {"requirement": name, **entry._asdict(), "multiplier": price.mean, "multiplier_last": price.last}
+            )
+        return "requirement", rows
+
+    def plot(self) -> Figure:
+        """Averages against bounds, and multipliers, over time; needs matplotlib. Opens no window."""
+        drawn: Figure = _plots("Run").run(self)
+        return drawn
+
+    def _headline(self) -> str:
+        met = sum(entry.met for entry in self.requirements.values())
+        if not self.requirements:
+            return "nothing is required"
+        return "all requirements met" if self.met else f"{met} of {len(self.requirements)} requirements met"
+
+    def _repr_html_(self) -> str:
+        rows: list[list[str | bool | float | None]] = []
+        if (objective := self.specification.objective) is not None:
+            goal = "max" if objective.sign > 0 else "min"
+            name = objective.reward
+            rows.append([name, goal, self.averages[name], self.worst[name], None, None, None])
+        for name, entry in self.requirements.items():
+            bound, price = relation(entry.direction, entry.bound), self.multipliers[name].mean
+            rows.append([name, bound, entry.average, entry.worst, entry.certificate, price, entry.met])
+        header = ["", "bound", "average", "worst run", "certified within", "price", "met"]
+        note = f"({self.runs} × {self.steps} steps, epoch {self.epoch})"
+        return html_table(self._headline(), note, header, rows)
+
+    def __repr__(self) -> str:
+        averages = ", ".join(f"{name} {figure(value)}" for name, value in self.averages.items())
+        verdict = "" if self.met else f" ({self.diagnosis.verdict})"
+        return f"<acrl.Run {self._headline()}{verdict}: {averages}; {self.runs} × {self.steps} steps>"
+
+
+def _plots(what: str) -> Any:
+    try:
+        from . import _plots
+    except ImportError as error:
+        raise ImportError(f"{what}.plot needs matplotlib: pip install matplotlib") from error
+    return _plots
+
+
+def run(
+    what: Policy | FiniteModel | str | os.PathLike[str],
+    *,
+    objective: Objective | str | None = None,
+    requirements: Requirement | Iterable[Requirement] = (),
+    steps: int | None = None,
+    runs: int | None = None,
+    seed: int | None = None,
+    step_size: float | None = None,
+    epoch: int | Literal["auto"] | None = None,
+    tolerance: float | None = None,
+    start: Literal["library", "zero"] | Mapping[str, float] | None = None,
+    steering: Literal["policy", "library"] | None = None,
+) -> Run:
+    """Runs an agent that meets its requirements by adjusting their prices as it goes: ``acrl run``.
+
+    Same seed, same numbers, here and there. Other threads may go on meanwhile, and Ctrl-C stops it.
+
+    >>> import acrl
+    >>> found = acrl.run("monitoring", requirements=acrl.at_least("r1", 0.4), steps=50_000)
+    >>> found.met, found.requirements["r1"].bound, round(found.averages["r1"], 2)
+    (True, 0.4, 0.4)
+    >>> found
+    <acrl.Run all requirements met: r0 0.267..., r1 0.399..., r2 0.33...; 1 × 50000 steps>
+
+    Args:
+        what: A trained policy or its file (.safetensors), run on the problem that it embeds; or a finite model, a
+            problem file (.toml), a model in Storm's explicit format (.drn), or the name of a bundled problem, run with
+            the exact policy.
+        objective: What to improve: a reward's name is maximised. Default what the problem says; a trained policy has
+            its own.
+        requirements: Replace those of the problem on the same reward and side, or are added to them. Of a trained
+            policy the bounds may be changed, not which rewards are bounded.
+        steps: Steps of each run; default the problem's, else 200,000.
+        runs: The number of runs; default the problem's, else 1.
+        seed: The seed of all randomness; default the problem's, else 0.
+        step_size: Of the dual update, in units of the rewards' ranges; default the problem's, else what a trained
+            policy advises, else 0.5.
+        epoch: Steps between two dual updates, or "auto" to find out; default the problem's, else "auto".
+        tolerance: The certified shortfall that still counts as met, as a share of each reward's range; default the
+            problem's, else 0.005.
+        start: The multipliers that a trained policy starts with: by its library, zero, or by name.
+        steering: What turns the multipliers of a trained policy into behaviour; default what its training found better.
+    """
+    given: dict[str, Any] = {"objective": objective, "requirements": requirements, "steps": steps, "runs": runs}
+    given |= {"seed": seed, "step_size": step_size, "epoch": epoch, "tolerance": tolerance}
+    given |= {"start": start, "steering": steering}
+    subject, asked = native(what), as_requirements(requirements)
+    given["requirements"] = asked or None
+    name = named(what)
+    data, snapshots, page = _acrl.run(
+        subject,
+        name,
+        call("run", what, given),
+        as_objective(objective),
+        asked,
+        settings(steps, runs, step_size, epoch, tolerance),
+        seeded(seed),
+        _start(start),
+        steering,
+    )
+    return Run._from_json(json.loads(data), json.loads(snapshots), name=name, page=page)
+
+
+def _start(start: str | Mapping[str, float] | None) -> list[tuple[str, float]] | None:
+    if start is None or start == "library":
+        return None
+    if start == "zero":
+        return []
+    if isinstance(start, str):
+        raise InputError(f"the start is {start!r}, expected 'library', 'zero' or multipliers by name")
+    return [(str(name), float(value)) for name, value in start.items()]
