@@ -192,7 +192,7 @@ def solution(found: Solution) -> Drawing:
         if found.relax is not None and found.relax.uniform is not None:
             axes.axvline(found.relax.uniform, color="black", linestyle=(0, (4, 3)), linewidth=1)
             axes.set_xlabel(f"bars: this one alone; dashed: all of them, by {number(found.relax.uniform)}")
-        axes.set_yticks(places, names)
+        axes.set_yticks(places, [name if alone.get(name) is not None else f"{name}: does not help" for name in names])
         return drawing
     halves: Any = drawing.subfigures(1, 2, width_ratios=[3, 2])
     left, right = halves

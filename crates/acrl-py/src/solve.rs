@@ -10,6 +10,9 @@ use crate::verbs::{Report, What};
 use crate::vocabulary::{Objective, Requirement};
 use crate::work::interruptible;
 
+/// The action in each state.
+type Rule<'py> = Bound<'py, PyArray1<i64>>;
+
 /// Solves a finite problem: the object of `acrl solve --json`, the rule of each policy of its mixture, and the page.
 #[pyfunction]
 #[pyo3(signature = (model, name, command, objective, requirements, gap))]
@@ -21,7 +24,7 @@ pub(crate) fn solve<'py>(
     objective: Option<Bound<'py, Objective>>,
     requirements: Vec<Bound<'py, Requirement>>,
     gap: f64,
-) -> PyResult<(String, Vec<Bound<'py, PyArray1<i64>>>, Report)> {
+) -> PyResult<(String, Vec<Rule<'py>>, Report)> {
     if !(gap > 0.0 && gap < 1.0) {
         return Err(InputError::new_err(format!("the gap is {gap}, expected a number above 0 and below 1")));
     }
