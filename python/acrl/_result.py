@@ -159,7 +159,9 @@ def named(what: object) -> str:
     """What messages and pages call it."""
     if isinstance(what, FiniteModel):
         return f"a model of {what.states} states"
-    return os.fspath(what._path if isinstance(what, Policy) else what)  # type: ignore[call-overload, no-any-return]
+    if isinstance(what, Policy):
+        return what._path or "a policy"
+    return os.fspath(what)  # type: ignore[call-overload, no-any-return]
 
 
 def call(verb: str, what: object, given: Mapping[str, Any]) -> str:

@@ -35,6 +35,9 @@ from ._vocabulary import FloatArray, Named, as_objective, as_requirements
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from ._lanes import EnvLike
+    from ._rewards import RewardSpec
+
 __all__ = ["Course", "MultiplierResult", "RequirementResult", "Run", "run"]
 
 
@@ -270,6 +273,8 @@ def _plots(what: str) -> Any:
 def run(
     what: Policy | FiniteModel | str | os.PathLike[str],
     *,
+    env: EnvLike | None = None,
+    rewards: RewardSpec | None = None,
     objective: Objective | str | None = None,
     requirements: Requirement | Iterable[Requirement] = (),
     steps: int | None = None,
@@ -296,6 +301,8 @@ def run(
         what: A trained policy or its file (.safetensors), run on the problem that it embeds; or a finite model, a
             problem file (.toml), a model in Storm's explicit format (.drn), or the name of a bundled problem, run with
             the exact policy.
+        env: The environment of a policy that `acrl.train` made: what that takes. Each run is a lane of its own.
+        rewards: How to find its rewards; see `acrl.train`.
         objective: What to improve: a reward's name is maximised. Default what the problem says; a trained policy has
             its own.
         requirements: Replace those of the problem on the same reward and side, or are added to them. Of a trained
@@ -314,7 +321,29 @@ def run(
     given: dict[str, Any] = {"objective": objective, "requirements": requirements, "steps": steps, "runs": runs}
     given |= {"seed": seed, "step_size": step_size, "epoch": epoch, "tolerance": tolerance}
     given |= {"start": start, "steering": steering}
-    subject, asked = native(what), as_requirements(requirements)
+    asked = as_requirements(requirements)
+    if isinstance(what, Policy) and what._seen is not None and env is None:
+        raise InputError("the policy was trained in an environment of Python: give it by env=")
+    if env is not None:
+        if not isinstance(what, Policy) or objective is not None:
+            raise InputError("with env= expected an acrl.Policy, which has an objective of its own")
+        from ._live_run import run_in  # Gymnasium is slow to import
+
+        return run_in(
+            env,
+            what,
+            rewards=rewards,
+            requirements=asked,
+            steps=steps,
+            runs=runs,
+            seed=seeded(seed),
+            step_size=step_size,
+            epoch=epoch,
+            tolerance=tolerance,
+            start=start,
+            steering=steering,
+        )
+    subject = native(what)
     given["requirements"] = asked or None
     name = named(what)
     data, snapshots, page = _acrl.run(

@@ -288,3 +288,33 @@ def test_a_vector_environment_that_resets_in_a_step_of_its_own_is_learnt_too() -
     policy = acrl.train(envs, requirements=WANTED, total_steps=60_000, seed=2)
     agent = run(policy, "box", WANTED, 20_000)
     assert all(found.met for found in agent.certificate.values()), agent.certificate
+
+
+def test_runs_in_an_environment_are_told_as_those_of_the_program(tmp_path: Path) -> None:
+    policy = acrl.train(Fields, requirements=WANTED, objective=acrl.minimize("truncated"), total_steps=30_000, seed=1)
+    found = acrl.run(policy, env=Fields, steps=5_000, runs=3, seed=4)
+    assert (found.steps, found.runs, found.seed) == (5_000, 3, 4)
+    assert found.met == all(each.met for each in found.requirements.values())
+    assert found.course is not None
+    assert found.course.steps[-1] == 5_000
+    for name, each in found.requirements.items():
+        least, most = found.course.averages[name][-1, 1:]
+        assert least == pytest.approx(each.worst)
+        assert least <= each.average <= most
+        assert found.multipliers[name].min <= found.multipliers[name].mean <= found.multipliers[name].max
+    assert found.averages["truncated"] == pytest.approx(found.course.objective[-1, 0])  # type: ignore[index]
+    assert found == acrl.run(policy, env=Fields, steps=5_000, runs=3, seed=4)
+    changed = acrl.run(policy, env=Fields(), requirements=acrl.at_least("red", 0.9), steps=2_000)
+    assert not changed
+    assert changed.requirements["red"].bound == 0.9
+    assert changed.diagnosis.verdict != "met"
+    assert "red" in changed.diagnosis.sentence
+    page = found.save_report(tmp_path / "run.html")
+    assert "blue" in page.read_text()
+    with pytest.raises(acrl.InputError, match="env="):
+        acrl.run(policy)
+    with pytest.raises(acrl.InputError, match="shows 4 numbers"):
+        acrl.run(policy, env="CartPole-v1", rewards=lambda *_: {"red": 0, "blue": 0}, steps=10)
+    policy.save(tmp_path / "policy.safetensors")
+    with pytest.raises(acrl.Error, match="outside of this program"):
+        acrl.run(tmp_path / "policy.safetensors", steps=10)

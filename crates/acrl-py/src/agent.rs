@@ -244,6 +244,11 @@ impl Agent {
         lock(&self.run).state.dynamics.scales().to_vec()
     }
 
+    /// How far each requirement is behind at most since the ledger was opened; negative: how far ahead at least.
+    fn shortfalls(&self) -> Vec<f64> {
+        lock(&self.run).state.dynamics.shortfalls()
+    }
+
     /// The length of the current epoch, in steps.
     #[getter]
     fn epoch(&self) -> u64 {
