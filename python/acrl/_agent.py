@@ -275,8 +275,8 @@ class Agent:
         Policy insufficient: no mixture of what the policy was seen to do meets red; train it longer, or lower a bound.
         """
         names = [requirement.name for requirement in self._required]
-        steps, by = self._native.certificate()[0], "library" if self._trained else "sight"
-        return diagnosed(json.loads(self._native.diagnosis(self._tolerance)), names, steps, by)
+        found, steps = json.loads(self._native.diagnosis(self._tolerance)), self._native.certificate()[0]
+        return diagnosed(found, names, steps, "library" if self._trained else "sight")
 
     @property
     def steering(self) -> Literal["policy", "library"]:

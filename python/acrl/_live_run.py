@@ -93,10 +93,10 @@ def run_in(
             stepped = lanes.step(actions)
             seen = stepped.observations
             named = stepped.rewards.tolist()
-            for i in np.flatnonzero(stepped.valid & (taken < steps)):
+            for i in np.flatnonzero(stepped.valid & (taken < steps)).tolist():
                 moved = agents[i].observe(dict(zip(names, named[i], strict=True)))
                 taken[i] += 1
-                watch.step(int(i), int(taken[i]), moved)
+                watch.step(i, int(taken[i]), moved)
             watch.all(int(taken.min()))
     finally:
         lanes.close()

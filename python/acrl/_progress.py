@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 import time
 from typing import Any
@@ -20,7 +21,7 @@ class Progress:
         self._last = float("-inf")
         if shown:
             try:
-                from tqdm.auto import tqdm
+                tqdm: Any = importlib.import_module("tqdm.auto").tqdm
             except ImportError:
                 return
             self._bar = tqdm(total=total, desc="training", unit="it", file=sys.stderr)

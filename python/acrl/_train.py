@@ -185,9 +185,7 @@ class Training:
         while not trainer.full:
             stepped = lanes.step(trainer.decide(seen))
             seen = stepped.observations
-            trainer.observe(
-                stepped.rewards, seen, stepped.last, stepped.terminated, stepped.truncated, stepped.valid
-            )
+            trainer.observe(stepped.rewards, seen, stepped.last, stepped.terminated, stepped.truncated, stepped.valid)
         try:
             figures = trainer.improve(seen)
         except DivergedError as error:
@@ -310,18 +308,18 @@ def train(
         requirements: What is required of the long-run averages per step.
         objective: What to improve beside that; a reward's name is maximised.
         rewards: How to find rewards: the names of the components of a vector reward; or a dict from names to components
-            and keys of ``info``; or a function ``rewards(obs, action, next_obs, reward, info)`` that returns a dict or a
-            vector. Without it "reward", "reward0" …, "cost", "terminated", "truncated" and the numbers of ``info``
+            and keys of ``info``; or a function ``rewards(obs, action, next_obs, reward, info)`` that returns a dict or
+            a vector. Without it "reward", "reward0" …, "cost", "terminated", "truncated" and the numbers of ``info``
             are known.
         total_steps: Steps of the environment, in all lanes; measuring what the policy settles at takes up to a
             quarter of that on top of it.
         seed: Same seed, same result, if the environment keeps to its seed.
         num_envs: Copies of the environment; default 16.
-        scales: The ranges of rewards' averages, by name, in units of which they are weighed against each other; default:
-            measured.
+        scales: The ranges of rewards' averages, by name, in units of which they are weighed against each other;
+            default: measured.
         folder: Keeps events, figures (also for TensorBoard) and checkpoints there.
         existing: What to do with a training that is there already: "refuse", "replace" it or "resume" it. A resumed
-            training continues to the bit if the environment can be pickled with its state; else its episodes begin anew.
+            training continues to the bit if the environment can be pickled with its state; else episodes begin anew.
         checkpoint_every: Seconds between two checkpoints.
         callback: Is told of every iteration; what it returns stops the training if it is False.
         progress: Whether to show a bar on standard error; default if that is a terminal.

@@ -15,8 +15,9 @@ BLOCKS = re.findall(r"```python\n(.*?)```", (Path(__file__).parents[2] / "docs" 
 
 def block(word: str) -> str:
     """The one that begins so."""
-    (found,) = (text for text in BLOCKS if text.startswith(word))
-    return found
+    found: list[str] = [text for text in BLOCKS if text.startswith(word)]
+    assert len(found) == 1, word
+    return found[0]
 
 
 def test_the_quick_start(capsys: pytest.CaptureFixture[str]) -> None:
@@ -80,14 +81,14 @@ def test_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Mine(gymnasium.Env[Any, Any]):
-    """A way of three fields with gold at one end and gems at the other; the last step to the gold is deadly at times."""
+    """A way of three fields with gold at one end and gems at the other; where the gold is, one dies at times."""
 
     observation_space = gymnasium.spaces.Discrete(3)
     action_space = gymnasium.spaces.Discrete(2)
     at = 1
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        super().reset(seed=seed)
+        super().reset(seed=seed, options=options)
         self.at = 1
         return self.at, {}
 

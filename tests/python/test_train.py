@@ -9,12 +9,11 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import acrl
 import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
-
-import acrl
 
 
 class Fields(gymnasium.Env[Any, Any]):
@@ -45,7 +44,7 @@ class Fields(gymnasium.Env[Any, Any]):
         }[self.kind]
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        super().reset(seed=seed)
+        super().reset(seed=seed, options=options)
         self.at, self.clock = int(self.np_random.integers(5)), 0
         return self.seen(), {}
 
@@ -90,11 +89,8 @@ def test_one_policy_meets_requirements_and_changed_ones_whatever_the_spaces(kind
     # A batch is what its members are.
     env = Fields(kind)
     first, second = env.reset(seed=1)[0], env.reset(seed=2)[0]
-    batch = gymnasium.vector.utils.concatenate(
-        env.observation_space,
-        [first, second],
-        gymnasium.vector.utils.create_empty_array(env.observation_space, 2),
-    )
+    empty: Any = gymnasium.vector.utils.create_empty_array(env.observation_space, 2)
+    batch = gymnasium.vector.utils.concatenate(env.observation_space, [first, second], empty)
     together = policy.predict(batch, [1.0, 0.5], deterministic=True)
     space = gymnasium.vector.utils.batch_space(env.action_space, 2)
     _, each = gymnasium.vector.utils.iterate(space, together)
@@ -199,7 +195,12 @@ def test_ctrl_c_leaves_a_checkpoint(tmp_path: Path) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         acrl.train(
-            Fields, requirements=WANTED, total_steps=50 * 2048, folder=tmp_path, callback=interrupt, checkpoint_every=1e9
+            Fields,
+            requirements=WANTED,
+            total_steps=50 * 2048,
+            folder=tmp_path,
+            callback=interrupt,
+            checkpoint_every=1e9,
         )
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     with acrl.Training(
