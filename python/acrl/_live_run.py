@@ -112,7 +112,7 @@ def run_in(
             "start": started,
         },
         watch.snapshots,
-        name=policy._path or "a policy",
+        name=policy._path or (env if isinstance(env, str) else "a policy"),
     )
 
 
