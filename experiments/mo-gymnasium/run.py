@@ -29,9 +29,11 @@ import acrl
 
 SUMMARY = Path(__file__).with_name("summary.json")
 #: Steps of training, and of the agent with each set of requirements.
-STEPS, LONG, RUN = 500_000, 1_000_000, 100_000
+STEPS, RUN = 500_000, 100_000
 #: The probe: policies tried, steps of each, changes tried to the best one, policies that are tried again, and for how many steps.
 POLICIES, FIRST, CHANGES, FINALISTS, AGAIN = 150, 600, 80, 4, 4000
+#: Changes tried to the best plan.
+PLANS = 800
 #: A bound is low + SHARE (mixture - low); mixtures have this much of the first reward's best policy, and the rest of the second's.
 SHARE, MIXTURE, CHANGED = 0.8, 2 / 3, 1 / 3
 
@@ -50,6 +52,10 @@ class Case:
     steps: int = STEPS
     #: The reward whose best policy is mixed with that of the first required one, if only one is required.
     beside: str | None = None
+    #: Whether the probe tries plans, too: rewards are rare, and each episode begins in the same place.
+    plans: bool = False
+    #: Random actions are as good as time sharing between the best policies: the probe also looks for one good at both.
+    together: bool = False
 
     def make(self) -> Any:
         """The environment."""
@@ -86,16 +92,16 @@ def reservoir() -> Any:
 CASES = {
     "fishwood-v0": Case("fishwood-v0", ("reward0", "reward1")),
     "deep-sea-treasure-v0": Case("deep-sea-treasure-v0", ("terminated",), "reward0", beside="reward0"),
-    "resource-gathering-v0": Case("resource-gathering-v0", ("reward1", "reward2"), "reward0"),
-    "four-room-v0": Case("four-room-v0", ("reward0", "reward1"), "reward2"),
-    "minecart-v0": Case("minecart-v0", ("reward0", "reward1"), "reward2"),
-    "mo-reacher-v5": Case("mo-reacher-v5", ("reward0", "reward1")),
+    "resource-gathering-v0": Case("resource-gathering-v0", ("reward1", "reward2"), "reward0", plans=True),
+    "four-room-v0": Case("four-room-v0", ("reward0", "reward1"), "reward2", plans=True),
+    "minecart-v0": Case("minecart-v0", ("reward0", "reward1"), "reward2", plans=True),
+    "mo-reacher-v5": Case("mo-reacher-v5", ("reward0", "reward1"), together=True),
     "water-reservoir-v0": Case(reservoir, ("reward0", "reward1")),
-    "mo-lunar-lander-v3": Case("mo-lunar-lander-v3", ("reward0", "reward2"), "reward1"),
+    "mo-lunar-lander-v3": Case("mo-lunar-lander-v3", ("reward0", "reward2"), "reward1", together=True),
     "mo-mountaincar-v0": Case("mo-mountaincar-v0", ("terminated", "reward1")),
-    "mo-swimmer-v5": Case("mo-swimmer-v5", ("reward0", "reward1"), steps=LONG),
-    "mo-halfcheetah-v5": Case("mo-halfcheetah-v5", ("reward0", "reward1"), steps=LONG),
-    "mo-hopper-v5": Case("mo-hopper-v5", ("reward0", "reward2"), steps=LONG),
+    "mo-swimmer-v5": Case("mo-swimmer-v5", ("reward0", "reward1")),
+    "mo-halfcheetah-v5": Case("mo-halfcheetah-v5", ("reward0", "reward1")),
+    "mo-hopper-v5": Case("mo-hopper-v5", ("reward0", "reward2")),
     "fruit-tree-v0": Case("fruit-tree-v0", ("reward0", "reward1")),
     "breakable-bottles-v0": Case("breakable-bottles-v0", ("reward1", "reward2"), "reward0"),
     "CartPole-v1": Case(
@@ -180,6 +186,30 @@ class Linear:
         return other
 
 
+class Plan:
+    """The same actions in every episode, whatever is seen; for problems in which linear policies get nowhere."""
+
+    def __init__(self, space: Any, rng: np.random.Generator, length: int = 60) -> None:
+        self.space, self.rng, self.t = space, rng, 0
+        self.actions = np.repeat(rng.integers(space.n, size=length), rng.integers(1, 5, size=length))[:length]
+
+    def begin(self) -> None:
+        """A new episode."""
+        self.t = 0
+
+    def __call__(self, seen: Any) -> Any:
+        self.t += 1
+        return int(self.actions[(self.t - 1) % len(self.actions)])
+
+    def changed(self) -> Plan:
+        """With one action held for some steps somewhere: in place of others, or between them; or with some left out."""
+        other, i, k = copy.copy(self), int(self.rng.integers(len(self.actions))), int(self.rng.integers(1, 9))
+        held = np.full(k, self.rng.integers(self.space.n))
+        parts = ([held, self.actions[i + k :]], [held, self.actions[i:]], [self.actions[i + k :], held])
+        other.actions = np.concatenate([self.actions[:i], *parts[self.rng.integers(3)]])[: len(self.actions)]
+        return other
+
+
 def scaled(space: Any, u: Any) -> Any:
     """From -1 … 1 to the range of actions."""
     return (space.low + (space.high - space.low) * (1 + np.clip(u, -1, 1)) / 2).astype(space.dtype)
@@ -206,6 +236,8 @@ def averages(case: Case, env: Any, act: Callable[[Any], Any], steps: int, seed: 
     """The average of each reward over some steps, episode after episode."""
     total = np.zeros(len(case.names))
     obs, _ = env.reset(seed=seed)
+    if isinstance(act, Plan):
+        act.begin()
     for _ in range(steps):
         flat = features(env.observation_space, obs)
         if seen is not None:
@@ -214,7 +246,11 @@ def averages(case: Case, env: Any, act: Callable[[Any], Any], steps: int, seed: 
         told = env.step(action)
         found = named(case, obs, action, told)
         total += [found[name] for name in case.names]
-        obs = env.reset()[0] if told[2] or told[3] else told[0]
+        obs = told[0]
+        if told[2] or told[3]:
+            obs, _ = env.reset()
+            if isinstance(act, Plan):
+                act.begin()
     return total / steps
 
 
@@ -228,21 +264,30 @@ def probe(case: Case, seed: int = 0) -> dict[str, Any]:
     mean, deviation = np.mean(seen, axis=0), np.std(seen, axis=0) + 1e-6
     policies: list[Any] = [Linear(space, mean, deviation, rng) for _ in range(2 * POLICIES // 3)]
     policies += [Biased(space, rng) for _ in range(POLICIES // 3)]
+    policies += [Plan(space, rng) for _ in range(POLICIES if case.plans else 0)]
     first = [averages(case, env, policy, FIRST, seed + 1) for policy in policies]
     names = case.names
     best: dict[str, Any] = {}
+    wanted: dict[str, Any] = {}
     for name in dict.fromkeys([*case.required, *([case.beside] if case.beside else [])]):
-        k = names.index(name)
-        candidates = sorted(zip([v[k] for v in first], range(POLICIES), policies, strict=True), key=lambda c: -c[0])
-        tried = [(value, policy) for value, _, policy in candidates]
-        for _ in range(CHANGES):
-            value, policy = max((t for t in tried if isinstance(t[1], Linear)), key=lambda t: t[0])
-            tried.append((averages(case, env, other := policy.changed(), FIRST, seed + 1)[k], other))
+        wanted[name] = np.eye(len(names))[names.index(name)]
+    if case.together:
+        wanted["both"] = None
+    for name, weights in wanted.items():
+        if weights is None:  # in units of what the best have more than random actions
+            gains = [max(best[n][names.index(n)] - random[names.index(n)], 1e-9) for n in case.required]
+            weights = sum(wanted[n] / gain for n, gain in zip(case.required, gains, strict=True))
+        tried = sorted(((float(v @ weights), policy) for v, policy in zip(first, policies, strict=True)), key=lambda t: -t[0])
+        for kind, changes in ((Linear, CHANGES), (Plan, PLANS if case.plans else 0)):
+            for _ in range(changes):
+                # Of the best ones the last one: what is neither better nor worse leads further.
+                value, policy = max((t for t in reversed(tried) if isinstance(t[1], kind)), key=lambda t: t[0])
+                tried.append((float(averages(case, env, other := policy.changed(), FIRST, seed + 1) @ weights), other))
         finalists = [policy for _, policy in sorted(tried, key=lambda t: -t[0])[:FINALISTS]]
-        again = [averages(case, env, policy, AGAIN, seed + 2)[k] for policy in finalists]
+        again = [averages(case, env, policy, AGAIN, seed + 2) @ weights for policy in finalists]
         # Once more with other seeds: the greatest of noisy numbers is too great.
         best[name] = averages(case, env, finalists[int(np.argmax(again))], 2 * AGAIN, seed + 3)
-        if best[name][k] < random[k]:
+        if best[name] @ weights < random @ weights:
             best[name] = random
     vector = lambda v: {name: float(f"{x:.4g}") for name, x in zip(names, v, strict=True)}  # noqa: E731
     return {
@@ -255,9 +300,12 @@ def probe(case: Case, seed: int = 0) -> dict[str, Any]:
 def mixed(case: Case, told: dict[str, Any], share: float) -> list[acrl.Requirement]:
     """Requirements from the probe: less than what time sharing between the two best policies gives."""
     first, second = told["best"][case.required[0]], told["best"][case.beside or case.required[-1]]
+    if case.together:
+        # For the requirements the one good at both; for the changed ones a third of the best for the first reward.
+        second, share = told["best"]["both"], 0.0 if share == MIXTURE else 1 / 3
     found = []
     for name in case.required:
-        low = min(told["random"][name], first[name], second[name])
+        low = told["random"][name] if case.together else min(told["random"][name], first[name], second[name])
         mixture = share * first[name] + (1 - share) * second[name]
         found.append(acrl.at_least(name, float(f"{low + SHARE * (mixture - low):.3g}")))
     return found
@@ -373,7 +421,7 @@ def main() -> None:
                 entry["probe"] = probe(case)
                 print(name, json.dumps(entry["probe"]), flush=True)
             if args.what == "train" and (args.again or str(seed) not in entry.get("runs", {})):
-                run = train(case, entry["probe"], seed, args.policies, name)
+                run = train(case, entry.get("probe", {}), seed, args.policies, name)
                 entry.setdefault("runs", {})[str(seed)] = run
                 print(name, seed, json.dumps(run), flush=True)
             part = args.summary.with_suffix(".part")

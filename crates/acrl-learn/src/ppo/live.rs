@@ -8,7 +8,8 @@
 //! - **the first segment** is only looked at: it says where observations and rewards lie;
 //! - **observations** that are unbounded, or range over more than a few units, are scaled by their mean and deviation,
 //!   which are followed through the first half of the training;
-//! - **rewards** are measured once more when an eighth of the training is over, by where averages lie then.
+//! - **rewards** are measured again when an eighth, a quarter and half of the training are over, by where averages lie
+//!   then: a reward that has to be found first has a much wider range when it has been.
 //!
 //! # Episodes
 //!
@@ -99,9 +100,10 @@ struct Cut {
     observation: Vec<f64>,
 }
 
-/// The share of the training after which rewards are measured again.
-const MEASURE_AGAIN: f64 = 0.125;
-/// The factor by which that may change R.
+/// The shares of the training after which rewards are measured again. Later than half of it the actor, which sees weights
+/// in units of R, could not make up for it.
+const MEASURE_AGAIN: [f64; 3] = [0.125, 0.25, 0.5];
+/// The factor by which each of them may change R.
 const MOST_CHANGE: f64 = 30.0;
 /// Observations in a range wider than this are scaled by what is seen.
 const WIDE: f64 = 4.0;
@@ -269,7 +271,8 @@ impl LivePpo {
         if self.follows() {
             self.networks.set_observation(self.statistics.intervals(&self.ranges));
         }
-        if self.iteration == (MEASURE_AGAIN * self.iterations() as f64).ceil() as u64 {
+        let of_all = self.iterations() as f64;
+        if MEASURE_AGAIN.iter().any(|share| self.iteration == (share * of_all).ceil() as u64) {
             self.measure_again();
         }
         self.segment = Some(self.begin(Some(segment)));
