@@ -4,7 +4,8 @@
     python run.py train [NAME ...] --seeds 0 1 2
     python run.py table                        # the results as a table in Markdown
 
-Everything goes into summary.json beside this file; what is there already is not done again, but with --again. See README.md.
+Everything goes into summary.json beside this file; what is there already is not done again, but with --again. See
+README.md.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from __future__ import annotations
 import argparse
 import copy
 import json
-import os
 import time
 import warnings
 from collections.abc import Callable
@@ -20,21 +20,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import acrl
 import gymnasium
 import mo_gymnasium
 import numpy as np
 from gymnasium.spaces.utils import flatten
 
-import acrl
-
 SUMMARY = Path(__file__).with_name("summary.json")
 #: Steps of training, and of the agent with each set of requirements.
 STEPS, RUN = 500_000, 100_000
-#: The probe: policies tried, steps of each, changes tried to the best one, policies that are tried again, and for how many steps.
+#: The probe: policies tried, steps of each, changes tried to the best one, policies tried again, and steps of that.
 POLICIES, FIRST, CHANGES, FINALISTS, AGAIN = 150, 600, 80, 4, 4000
 #: Changes tried to the best plan.
 PLANS = 800
-#: A bound is low + SHARE (mixture - low); mixtures have this much of the first reward's best policy, and the rest of the second's.
+#: A bound is low + SHARE (mixture - low); mixtures have this much of the first reward's best policy.
 SHARE, MIXTURE, CHANGED = 0.8, 2 / 3, 1 / 3
 
 
@@ -74,12 +73,12 @@ class Case:
         return acrl.minimize(self.objective) if self.minimize and self.objective else self.objective
 
 
-def balance(obs: Any, action: Any, next_obs: Any, reward: Any, info: Any) -> dict[str, float]:
+def balance(_obs: Any, action: Any, next_obs: Any, _reward: Any, _info: Any) -> dict[str, float]:
     """CartPole: pushes to the right, and time spent right of the centre."""
     return {"right": float(action), "beyond": float(next_obs[0] > 0)}
 
 
-def swing(obs: Any, action: Any, next_obs: Any, reward: Any, info: Any) -> dict[str, float]:
+def swing(_obs: Any, action: Any, next_obs: Any, _reward: Any, _info: Any) -> dict[str, float]:
     """Pendulum: the torque as a share of the greatest, and time spent within 30 degrees of upright."""
     return {"torque": abs(float(np.clip(action[0], -2, 2))) / 2, "upright": float(next_obs[0] > np.cos(np.pi / 6))}
 
@@ -108,7 +107,10 @@ CASES = {
         "CartPole-v1",
         ("right", "beyond"),
         "terminated",
-        ((acrl.at_most("right", 0.51), acrl.at_least("beyond", 0.8)), (acrl.at_most("right", 0.51), acrl.at_least("beyond", 0.4))),
+        (
+            (acrl.at_most("right", 0.51), acrl.at_least("beyond", 0.8)),
+            (acrl.at_most("right", 0.51), acrl.at_least("beyond", 0.4)),
+        ),
         minimize=True,
         rewards=balance,
     ),
@@ -149,7 +151,8 @@ class Biased:
             self.middle = rng.choice([0.0, 0.0, 1.0]) * rng.uniform(-1, 1, size=space.shape)
             self.width = rng.choice([0.0, 0.3, 1.0])
 
-    def __call__(self, seen: Any) -> Any:
+    def __call__(self, _seen: Any) -> Any:
+        """The action."""
         if self.left == 0:
             self.left = self.hold
             if isinstance(self.space, gymnasium.spaces.Discrete):
@@ -172,6 +175,7 @@ class Linear:
         self.epsilon = float(rng.choice([0.0, 0.1, 0.3]))
 
     def __call__(self, seen: Any) -> Any:
+        """The action."""
         if self.epsilon and self.rng.random() < self.epsilon:
             return at_random(self.space, self.rng)
         out = self.weights[:, 1:] @ ((seen - self.mean) / self.deviation) + self.weights[:, 0]
@@ -197,7 +201,8 @@ class Plan:
         """A new episode."""
         self.t = 0
 
-    def __call__(self, seen: Any) -> Any:
+    def __call__(self, _seen: Any) -> Any:
+        """The action."""
         self.t += 1
         return int(self.actions[(self.t - 1) % len(self.actions)])
 
@@ -221,7 +226,7 @@ def features(space: Any, obs: Any) -> Any:
     if isinstance(space, gymnasium.spaces.Box) and np.issubdtype(space.dtype, np.integer):
         low, high = space.low.ravel().astype(int), space.high.ravel().astype(int)
         if (high - low).max() < 32:
-            return np.concatenate([np.eye(h - l + 1)[int(x) - l] for x, l, h in zip(flat, low, high, strict=True)])
+            return np.concatenate([np.eye(b - a + 1)[int(x) - a] for x, a, b in zip(flat, low, high, strict=True)])
     return flat
 
 
@@ -232,7 +237,9 @@ def at_random(space: Any, rng: np.random.Generator) -> Any:
     return rng.uniform(space.low, space.high).astype(space.dtype)
 
 
-def averages(case: Case, env: Any, act: Callable[[Any], Any], steps: int, seed: int, seen: list[Any] | None = None) -> Any:
+def averages(
+    case: Case, env: Any, act: Callable[[Any], Any], steps: int, seed: int, seen: list[Any] | None = None
+) -> Any:
     """The average of each reward over some steps, episode after episode."""
     total = np.zeros(len(case.names))
     obs, _ = env.reset(seed=seed)
@@ -277,11 +284,13 @@ def probe(case: Case, seed: int = 0) -> dict[str, Any]:
         if weights is None:  # in units of what the best have more than random actions
             gains = [max(best[n][names.index(n)] - random[names.index(n)], 1e-9) for n in case.required]
             weights = sum(wanted[n] / gain for n, gain in zip(case.required, gains, strict=True))
-        tried = sorted(((float(v @ weights), policy) for v, policy in zip(first, policies, strict=True)), key=lambda t: -t[0])
+        tried = sorted(
+            ((float(v @ weights), policy) for v, policy in zip(first, policies, strict=True)), key=lambda t: -t[0]
+        )
         for kind, changes in ((Linear, CHANGES), (Plan, PLANS if case.plans else 0)):
             for _ in range(changes):
                 # Of the best ones the last one: what is neither better nor worse leads further.
-                value, policy = max((t for t in reversed(tried) if isinstance(t[1], kind)), key=lambda t: t[0])
+                _, policy = max((t for t in reversed(tried) if isinstance(t[1], kind)), key=lambda t: t[0])
                 tried.append((float(averages(case, env, other := policy.changed(), FIRST, seed + 1) @ weights), other))
         finalists = [policy for _, policy in sorted(tried, key=lambda t: -t[0])[:FINALISTS]]
         again = [averages(case, env, policy, AGAIN, seed + 2) @ weights for policy in finalists]
@@ -358,7 +367,13 @@ def train(case: Case, told: dict[str, Any], seed: int, policies: Path | None, na
     bounds, changed = required(case, told)
     begin = time.perf_counter()
     policy = acrl.train(
-        case.env, objective=case.goal, requirements=bounds, rewards=case.rewards, total_steps=case.steps, seed=seed, progress=False
+        case.env,
+        objective=case.goal,
+        requirements=bounds,
+        rewards=case.rewards,
+        total_steps=case.steps,
+        seed=seed,
+        progress=False,
     )
     seconds = time.perf_counter() - begin
     if policies is not None:
@@ -376,16 +391,21 @@ def train(case: Case, told: dict[str, Any], seed: int, policies: Path | None, na
 
 def table(summary: dict[str, Any]) -> str:
     """The results in Markdown."""
-    rows = ["| environment | actions | required per step | met | averages | changed to | met | averages | seconds |", "|" + "---|" * 9]
+    rows = [
+        "| environment | actions | required per step | met | averages | changed to | met | averages | seconds |",
+        "|" + "---|" * 9,
+    ]
     for name, entry in summary.items():
-        runs = [run for run in entry.get("runs", {}).values()]
+        runs = list(entry.get("runs", {}).values())
         if not runs:
             continue
         cells = [name, entry["actions"]]
         for which in ("as_trained", "changed"):
             of = [run[which] for run in runs]
             signs = {"at_least": ">=", "at_most": "<="}
-            cells.append(", ".join(f"{n} {signs[r['direction']]} {r['bound']:.3g}" for n, r in of[0]["requirements"].items()))
+            cells.append(
+                ", ".join(f"{n} {signs[r['direction']]} {r['bound']:.3g}" for n, r in of[0]["requirements"].items())
+            )
             cells.append(f"{sum(run['met'] for run in of)} of {len(of)}")
             names = of[0]["averages"]
             cells.append("; ".join(f"{n} " + ", ".join(f"{run['averages'][n]:.3g}" for run in of) for n in names))
@@ -417,7 +437,9 @@ def main() -> None:
             if args.what == "probe" and (args.again or "probe" not in entry):
                 env = case.make()
                 discrete = isinstance(env.action_space, gymnasium.spaces.Discrete)
-                entry["actions"] = f"{env.action_space.n} choices" if discrete else f"{env.action_space.shape[0]} numbers"
+                entry["actions"] = (
+                    f"{env.action_space.n} choices" if discrete else f"{env.action_space.shape[0]} numbers"
+                )
                 entry["probe"] = probe(case)
                 print(name, json.dumps(entry["probe"]), flush=True)
             if args.what == "train" and (args.again or str(seed) not in entry.get("runs", {})):
@@ -426,7 +448,7 @@ def main() -> None:
                 print(name, seed, json.dumps(run), flush=True)
             part = args.summary.with_suffix(".part")
             part.write_text(json.dumps(summary, indent=1) + "\n")
-            os.replace(part, args.summary)
+            part.replace(args.summary)
 
 
 if __name__ == "__main__":

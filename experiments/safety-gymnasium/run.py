@@ -14,10 +14,9 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import acrl
 import numpy as np
 import safety_gymnasium
-
-import acrl
 
 SUMMARY = Path(__file__).with_name("summary.json")
 
@@ -28,7 +27,7 @@ def run(task: str, act: Any, steps: int, seed: int, observe: Any = None) -> dict
     obs, _ = env.reset(seed=seed)
     total = np.zeros(2)
     for _ in range(steps):
-        obs, reward, cost, terminated, truncated, _ = env.step(act(obs, env))
+        obs, reward, cost, terminated, truncated, _ = env.step(act(obs, env.action_space))
         total += [reward, cost]
         if observe is not None:
             observe({"reward": reward, "cost": cost})
@@ -58,17 +57,21 @@ def main() -> None:
         total_steps=args.steps,
         seed=args.seed,
         progress=False,
-        callback=lambda e: e.iteration % 10 or print(e.iteration, e.of, f"{e.seconds:.0f} s", e.figures["reward"], flush=True),
+        callback=lambda e: (
+            e.iteration % 10 or print(e.iteration, e.of, f"{e.seconds:.0f} s", e.figures["reward"], flush=True)
+        ),
     )
     found: dict[str, Any] = {"total_steps": args.steps, "seconds": round(time.perf_counter() - begin)}
     if args.policy:
         policy.save(args.policy)
     rng = np.random.default_rng(args.seed)
-    at_random = lambda obs, env: rng.uniform(env.action_space.low, env.action_space.high)  # noqa: E731
+    at_random = lambda _, space: rng.uniform(space.low, space.high)  # noqa: E731
     found["random"] = run(args.task, at_random, args.run, 10_000 + args.seed)
     for which, bound in (("as_trained", args.cost), ("changed", args.changed), ("lifted", 1e3)):
         agent = acrl.Agent(policy, acrl.at_most("cost", bound))
-        averages = run(args.task, lambda obs, env, agent=agent: agent.act(obs), args.run, 20_000 + args.seed, agent.observe)
+        averages = run(
+            args.task, lambda obs, _, agent=agent: agent.act(obs), args.run, 20_000 + args.seed, agent.observe
+        )
         certified = agent.certificate["cost"]
         found[which] = {
             **averages,

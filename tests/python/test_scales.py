@@ -19,7 +19,7 @@ class Found(gymnasium.Env[Any, Any]):
         self.steps = 0
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
-        super().reset(seed=seed)
+        super().reset(seed=seed, options=options)
         return np.zeros(1, np.float32), {}
 
     def step(self, action: Any) -> Any:
