@@ -1,6 +1,6 @@
 //! What a policy settles at, in an environment that keeps its states to itself.
 
-use acrl::{Library, Rng, Rows, Settled};
+use acrl::{Library, Rng, Rows, Settled, Steering};
 
 use crate::settle::weightings;
 
@@ -9,6 +9,10 @@ const VISITS: usize = 3;
 /// How far the averages of visits may be apart, as a share of a reward's range. More than where states can be set:
 /// visits are shorter.
 const AGREEMENT: f64 = 0.25;
+/// A visit got stuck if it lacks more than this share of what the library has to offer at its weights.
+const STUCK: f64 = 0.5;
+/// The share of visits that may get stuck.
+const MAY_BE_STUCK: f64 = 0.05;
 
 /// The [library](crate::settle()) of a policy, found while somebody else steps the lanes: each lane holds one
 /// weighting after the other, so that each starts where others have led.
@@ -152,6 +156,24 @@ impl Settling {
         }
         library
     }
+
+    /// What should turn λ into behaviour: the policy; or the library, if the policy gets stuck at weights in between, where
+    /// it does far worse in w·v than what it does at others. The library never asks for those.
+    pub fn steering(&self) -> Steering {
+        let library = self.library();
+        let value = |w: &[f64], v: &[f64]| w.iter().zip(v).map(|(w, v)| w * v).sum::<f64>();
+        let (mut visits, mut stuck) = (0.0, 0.0);
+        for (weights, averages) in self.weightings.iter().zip(&self.visits) {
+            let offered = || library.entries.iter().map(|entry| value(weights, &entry.values));
+            let (low, high) =
+                (offered().fold(f64::INFINITY, f64::min), offered().fold(f64::NEG_INFINITY, f64::max));
+            for v in averages {
+                visits += 1.0;
+                stuck += f64::from(high - value(weights, v) > STUCK * (high - low));
+            }
+        }
+        if stuck > MAY_BE_STUCK * visits { Steering::Library } else { Steering::Policy }
+    }
 }
 
 #[cfg(test)]
@@ -190,6 +212,24 @@ mod tests {
             assert_eq!(library.entries[2].weights, [0.0, 0.0, 0.1]);
         }
         assert_eq!(settled(4, None).1.entries.len(), 3);
+    }
+
+    #[test]
+    fn a_policy_that_gets_stuck_is_steered_by_its_library() {
+        for (stuck, steering) in [(false, Steering::Policy), (true, Steering::Library)] {
+            let mut settling = Settling::new(&[1.0, 1.0, 1.0], false, 4, Some(6), (0, 4), 3);
+            let mut rewards = Rows::zeros(3, 4);
+            while !settling.is_over() {
+                for lane in 0..4 {
+                    // All of the reward that matters more; but nothing if both matter about as much.
+                    let (a, b) = (settling.weights().at(1, lane), settling.weights().at(2, lane));
+                    let had = if stuck && a.min(b) > 0.3 { 0.0 } else { 1.0 };
+                    rewards.set_lane(lane, &[0.0, had * f64::from(a >= b), had * f64::from(a < b)]);
+                }
+                settling.observe(&rewards, &[true; 4]);
+            }
+            assert_eq!(settling.steering(), steering);
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use acrl::{BatchPolicy as _, BatchTask, Interval, Library, Named, Rng, Rows, Specification};
+use acrl::{BatchPolicy as _, BatchTask, Interval, Library, Named, Rng, Rows, Specification, Steering};
 use acrl_envs::{External, ExternalAction, ExternalParameters, ExternalReward, Problem};
 use acrl_files::{RunFolder, checkpoint};
 use acrl_learn::ppo::After;
@@ -319,8 +319,8 @@ impl Trainer {
         complete: bool,
     ) -> PyResult<Bound<'py, PyBytes>> {
         let settled = lock(&settler.get().0);
-        let library = settled.settling.library();
-        let bytes = lock(&self.0).file(settled.policy.clone(), library, steps, complete)?;
+        let found = (settled.settling.library(), settled.settling.steering());
+        let bytes = lock(&self.0).file(settled.policy.clone(), found, steps, complete)?;
         Ok(PyBytes::new(py, &bytes))
     }
 }
@@ -337,7 +337,13 @@ impl Inner {
     }
 
     /// The policy file as bytes.
-    fn file(&self, policy: MlpPolicy, library: Library, steps: u64, complete: bool) -> PyResult<Vec<u8>> {
+    fn file(
+        &self,
+        policy: MlpPolicy,
+        (library, steering): (Library, Steering),
+        steps: u64,
+        complete: bool,
+    ) -> PyResult<Vec<u8>> {
         let specification = &self.specification;
         let State { description, seed, training, .. } = &self.state;
         let scaled = policy.inputs().observation().iter().map(|range| [range.low, range.high]);
@@ -359,7 +365,7 @@ impl Inner {
             library,
             coverage: training.coverage().clone(),
             seen: training.seen().clone(),
-            advice: Advice::unrehearsed(&task),
+            advice: Advice { steering, ..Advice::unrehearsed(&task) },
             training: TrainingRecord {
                 learner: "ppo".to_owned(),
                 method: acrl_learn::Training::A_CRL.to_owned(),

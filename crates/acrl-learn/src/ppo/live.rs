@@ -8,7 +8,8 @@
 //! - **the first segment** is only looked at: it says where observations and rewards lie;
 //! - **observations** that are unbounded, or range over more than a few units, are scaled by their mean and deviation,
 //!   which are followed through the first half of the training;
-//! - **rewards** are measured once more when an eighth of the training is over, by where averages lie then.
+//! - **rewards** are measured again when an eighth of the training is over, by where averages lie then; and at a quarter
+//!   and half of it, if they lie wider apart: a reward that has to be found first has a wider range when it has been.
 //!
 //! # Episodes
 //!
@@ -103,7 +104,10 @@ struct Cut {
 
 /// The share of the training after which rewards are measured again.
 const MEASURE_AGAIN: f64 = 0.125;
-/// The factor by which that may change R.
+/// Those after which R may only grow. Later than half of the training the actor, which sees weights in units of R, could not
+/// make up for it.
+const MEASURE_WIDER: [f64; 2] = [0.25, 0.5];
+/// The factor by which each of them may change R.
 const MOST_CHANGE: f64 = 30.0;
 /// Observations in a range wider than this are scaled by what is seen.
 const WIDE: f64 = 4.0;
@@ -276,8 +280,12 @@ impl LivePpo {
         if self.follows() {
             self.networks.set_observation(self.statistics.intervals(&self.ranges));
         }
-        if self.iteration == (MEASURE_AGAIN * self.iterations() as f64).ceil() as u64 {
-            self.measure_again();
+        let all = self.iterations() as f64;
+        let due = |share: &f64| self.iteration == (share * all).ceil() as u64;
+        if due(&MEASURE_AGAIN) {
+            self.measure_again(1.0 / MOST_CHANGE);
+        } else if MEASURE_WIDER.iter().any(due) {
+            self.measure_again(1.0);
         }
         self.segment = Some(segment);
         Ok(Some(figures))
@@ -342,8 +350,9 @@ impl LivePpo {
         self.curriculum.set_ranges(averages.collect(), &mut self.rngs);
     }
 
-    /// R by where averages have been lying lately.
-    fn measure_again(&mut self) {
+    /// R by where averages have been lying lately, times this at least. Narrower again and again, a reward that was not had
+    /// lately would count ever more until a single one of it upsets all that was learnt.
+    fn measure_again(&mut self, least: f64) {
         let mut units = self.units.clone();
         let mut widths = vec![0.0f64; units.len()];
         for (term, [low, high]) in self.terms.iter().zip(self.curriculum.ranges()) {
@@ -353,7 +362,7 @@ impl LivePpo {
         }
         for ((unit, given), width) in units.iter_mut().zip(&widths) {
             if !*given && *width > 0.0 {
-                *unit *= width.clamp(1.0 / MOST_CHANGE, MOST_CHANGE);
+                *unit *= width.clamp(least, MOST_CHANGE);
             }
         }
         self.set_units(units);

@@ -1,0 +1,93 @@
+"""Trains on a task of Safety-Gymnasium with a bound on the rate of cost, and runs the policy with and without it.
+
+    python run.py --steps 300000 --run 20000 --seed 0
+
+Needs an environment of its own: safety-gymnasium 1.0.0 wants gymnasium 0.28 and numpy below 1.24. See README.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import acrl
+import numpy as np
+import safety_gymnasium
+
+SUMMARY = Path(__file__).with_name("summary.json")
+
+
+def run(task: str, act: Any, steps: int, seed: int, observe: Any = None) -> dict[str, float]:
+    """The averages per step of reward and cost, episode after episode."""
+    env = safety_gymnasium.make(task)
+    obs, _ = env.reset(seed=seed)
+    total = np.zeros(2)
+    for _ in range(steps):
+        obs, reward, cost, terminated, truncated, _ = env.step(act(obs, env.action_space))
+        total += [reward, cost]
+        if observe is not None:
+            observe({"reward": reward, "cost": cost})
+        if terminated or truncated:
+            obs, _ = env.reset()
+    env.close()
+    return {name: float(f"{x:.5g}") for name, x in zip(("reward", "cost"), total / steps, strict=True)}
+
+
+def main() -> None:
+    """See the module."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--task", default="SafetyPointGoal1-v0")
+    parser.add_argument("--cost", type=float, default=0.025, help="the most cost per step; .025 is 25 in 1,000 steps")
+    parser.add_argument("--changed", type=float, default=0.04, help="another bound, without training")
+    parser.add_argument("--steps", type=int, default=300_000)
+    parser.add_argument("--run", type=int, default=20_000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--policy", help="keep the policy in this file")
+    args = parser.parse_args()
+    warnings.filterwarnings("ignore")
+    begin = time.perf_counter()
+    policy = acrl.train(
+        args.task,
+        objective="reward",
+        requirements=acrl.at_most("cost", args.cost),
+        total_steps=args.steps,
+        seed=args.seed,
+        progress=False,
+        callback=lambda e: (
+            e.iteration % 10 or print(e.iteration, e.of, f"{e.seconds:.0f} s", e.figures["reward"], flush=True)
+        ),
+    )
+    found: dict[str, Any] = {"total_steps": args.steps, "seconds": round(time.perf_counter() - begin)}
+    if args.policy:
+        policy.save(args.policy)
+    rng = np.random.default_rng(args.seed)
+    at_random = lambda _, space: rng.uniform(space.low, space.high)  # noqa: E731
+    found["random"] = run(args.task, at_random, args.run, 10_000 + args.seed)
+    for which, bound in (("as_trained", args.cost), ("changed", args.changed), ("lifted", 1e3)):
+        agent = acrl.Agent(policy, acrl.at_most("cost", bound))
+        averages = run(
+            args.task, lambda obs, _, agent=agent: agent.act(obs), args.run, 20_000 + args.seed, agent.observe
+        )
+        certified = agent.certificate["cost"]
+        found[which] = {
+            **averages,
+            "bound": bound,
+            "shortfall": round(certified.shortfall, 6),
+            "met": certified.met,
+            "verdict": agent.diagnosis.verdict,
+            "multiplier": round(agent.multipliers["cost"], 3),
+            "epoch": agent.epoch,
+        }
+        print(which, json.dumps(found[which]), flush=True)
+    summary = json.loads(SUMMARY.read_text()) if SUMMARY.exists() else {}
+    summary.setdefault(args.task, {"run": args.run, "runs": {}})["runs"][str(args.seed)] = found
+    SUMMARY.write_text(json.dumps(summary, indent=1) + "\n")
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()
