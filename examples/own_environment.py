@@ -87,7 +87,7 @@ def main(arguments: list[str] | None = None) -> acrl.Agent:
     print(f"stock: average {agent.averages['stock']:.3f}")
     for name, entry in agent.certificate.items():
         verdict = "is met" if entry.met else "is NOT met"
-        print(f"{name} {verdict}: average {entry.average:.4f}, at most {entry.bound}")
+        print(f"{name} {verdict}: average {entry.average:.4f}, certified within {entry.shortfall:.4f} of {entry.bound}")
     return agent
 
 
