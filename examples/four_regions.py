@@ -101,10 +101,16 @@ class ManyFourRegions(gymnasium.vector.VectorEnv):
         return self.place.astype(np.float32), np.zeros(self.num_envs), np.zeros(self.num_envs, np.bool_), over, infos
 
 
-def run(policy: Callable[[Any, Any], Any], steps: int, seed: int) -> acrl.Agent:
+def run(
+    policy: Callable[[Any, Any], Any],
+    steps: int,
+    seed: int,
+    env: gymnasium.Env[Any, Any] | None = None,
+    requirements: list[acrl.Requirement] = REQUIREMENTS,
+) -> acrl.Agent:
     """Executes π(s, λ) with dual dynamics, and prints what came of it."""
-    env = FourRegions()
-    agent = acrl.Agent(policy, REQUIREMENTS, objective=False, step_size=0.5, epoch="auto", epoch_start=50)
+    env = FourRegions() if env is None else env
+    agent = acrl.Agent(policy, requirements, objective=False, step_size=0.5, epoch="auto", epoch_start=50)
     obs, _ = env.reset(seed=seed)
     for _ in range(steps):
         obs, _, _, _, info = env.step(agent.act(obs))
@@ -115,10 +121,10 @@ def run(policy: Callable[[Any, Any], Any], steps: int, seed: int) -> acrl.Agent:
     return agent
 
 
-def arguments(description: str, steps: int) -> argparse.Namespace:
+def arguments(description: str, steps: int, given: list[str] | None = None) -> argparse.Namespace:
     """What can be asked of an example."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--steps", type=int, default=steps, help="steps of training (default %(default)s)")
     parser.add_argument("--run", type=int, default=50_000, help="steps of execution (default %(default)s)")
     parser.add_argument("--seed", type=int, default=0)
-    return parser.parse_args()
+    return parser.parse_args(given)

@@ -1,6 +1,6 @@
-"""RLlib's PPO learns π(s, λ) on `acrl.AugmentedEnv`; `acrl.Agent` runs what it learnt.
+"""RLlib's PPO learns π(s, λ) on `acrl.AugmentedEnv`; `acrl.Agent` meets the requirements with it.
 
-The default budget shows the way and no more; the other examples train for ten times as long and meet all requirements.
+The problem is smaller than that of the other examples, two regions on a line, because RLlib takes longer for a step.
 
 pip install '.[gymnasium]' 'ray[rllib]' torch
 python examples/rllib_ppo.py
@@ -13,36 +13,67 @@ from typing import Any
 
 import acrl
 import gymnasium
+import numpy as np
 import ray
 import torch
-from four_regions import DISCOUNT, GAIN, REQUIREMENTS, SCALES, FourRegions, arguments, run
+from four_regions import DISCOUNT, GAIN, HALF_SIDE, REACH, arguments, run
+from gymnasium import spaces
+from numpy.typing import NDArray
 from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.core.columns import Columns
 from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
 from ray.tune.registry import register_env
 
+REGIONS = {"left": -0.5, "right": 0.5}
+REQUIREMENTS = [acrl.at_least("left", 0.4), acrl.at_least("right", 0.3)]
+LANES, ROLLOUT = 16, 128
+
+
+class Line(gymnasium.Env[NDArray[np.float32], NDArray[np.float32]]):
+    """Sees its place from -1 to 1, chooses its velocity; ``info`` says for each region whether it is in it."""
+
+    def __init__(self) -> None:
+        self.observation_space = spaces.Box(-1.0, 1.0, (1,), np.float32)
+        self.action_space = spaces.Box(-1.0, 1.0, (1,), np.float32)
+        self.place = 0.0
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[NDArray[np.float32], dict[str, Any]]:
+        """Starts anywhere."""
+        super().reset(seed=seed, options=options)
+        self.place = float(self.np_random.uniform(-1.0, 1.0))
+        return np.array([self.place], dtype=np.float32), {}
+
+    def step(self, action: NDArray[np.float32]) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
+        """Moves."""
+        self.place = min(max(self.place + REACH * float(action[0]), -1.0), 1.0)
+        inside = {name: float(abs(self.place - centre) <= HALF_SIDE) for name, centre in REGIONS.items()}
+        return np.array([self.place], dtype=np.float32), 0.0, False, False, inside
+
 
 def make(_: Any = None) -> acrl.AugmentedEnv:
     """Episodes of 100 steps from anywhere, and other weights after 50."""
-    env = gymnasium.wrappers.TimeLimit(FourRegions(), 100)
-    return acrl.AugmentedEnv(env, requirements=REQUIREMENTS, scales=SCALES, gain=GAIN, sampler="corners", every=50)
+    env = gymnasium.wrappers.TimeLimit(Line(), 100)
+    scales = dict.fromkeys(REGIONS, 1 / (1 - DISCOUNT))
+    return acrl.AugmentedEnv(env, requirements=REQUIREMENTS, scales=scales, gain=GAIN, sampler="corners", every=50)
 
 
 def train(steps: int, seed: int) -> Any:
     """The module of PPO, after as many steps."""
     here = str(Path(__file__).parent)  # where other processes find this file's neighbours
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, runtime_env={"env_vars": {"PYTHONPATH": here}})
-    register_env("four-regions", make)
+    register_env("line", make)
     algorithm = (
         PPOConfig()
-        .environment("four-regions")
-        .env_runners(num_env_runners=0, num_envs_per_env_runner=64, rollout_fragment_length=64)
+        .environment("line")
+        .env_runners(num_env_runners=0, num_envs_per_env_runner=LANES, rollout_fragment_length=ROLLOUT)
         .training(
             lr=1e-3,
             gamma=DISCOUNT,
             lambda_=0.95,
-            train_batch_size=4096,
-            minibatch_size=512,
+            train_batch_size=LANES * ROLLOUT,
+            minibatch_size=256,
             num_epochs=8,
             clip_param=0.2,
             use_kl_loss=False,
@@ -56,7 +87,7 @@ def train(steps: int, seed: int) -> Any:
         .debugging(seed=seed)
         .build_algo()
     )
-    for _ in range(max(1, steps // 4096)):
+    for _ in range(max(1, steps // (LANES * ROLLOUT))):
         algorithm.train()
     module = algorithm.get_module()
     algorithm.stop()
@@ -73,9 +104,9 @@ def main() -> acrl.Agent:
     def policy(obs: Any, lam: Any) -> Any:
         seen = torch.as_tensor(augmented.augment(obs, lam))[None]
         parameters = module.forward_inference({Columns.OBS: seen})[Columns.ACTION_DIST_INPUTS]
-        return parameters[0, :2].clamp(-1.0, 1.0).numpy()  # the mean of a Gaussian
+        return parameters[0, :1].clamp(-1.0, 1.0).numpy()  # the mean of a Gaussian
 
-    return run(policy, args.run, args.seed)
+    return run(policy, args.run, args.seed, Line(), REQUIREMENTS)
 
 
 if __name__ == "__main__":

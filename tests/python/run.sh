@@ -27,7 +27,8 @@ case "${1:-test}" in
     lint)
         ruff check --no-cache
         ruff format --no-cache --check
-        mypy --strict python/acrl tests/python benches/python examples/four_regions.py
+        mypy --strict python/acrl tests/python benches/python \
+            examples/{four_regions,own_environment,change_requirements}.py
         python -m mypy.stubtest --mypy-config-file pyproject.toml --allowlist tests/python/stubtest.txt acrl
         ;;
     bench) shift && python benches/python/agent.py "$@" ;;

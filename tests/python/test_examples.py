@@ -1,7 +1,8 @@
-"""What the examples share."""
+"""The scripts of examples/ that need nothing but Gymnasium, and what those with other learners share."""
 
-import importlib.util
+import importlib
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import acrl
@@ -10,26 +11,51 @@ import pytest
 
 pytest.importorskip("gymnasium", minversion="1.1")
 
-
-def four_regions() -> Any:
-    path = Path(__file__).parents[2] / "examples" / "four_regions.py"
-    spec = importlib.util.spec_from_file_location("four_regions", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
-def test_both_forms_of_the_environment_are_sound() -> None:
-    example = four_regions()
+@pytest.fixture
+def load(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A script as a module, which finds its neighbours as it does when it is run."""
+    monkeypatch.syspath_prepend(EXAMPLES)
+
+    def found(name: str) -> ModuleType:
+        return importlib.import_module(name)
+
+    return found
+
+
+def test_the_list_of_examples_is_complete() -> None:
+    listed = (EXAMPLES / "README.md").read_text("utf-8")
+    missing = [path.name for path in EXAMPLES.iterdir() if path.suffix in (".py", ".ipynb") and path.name not in listed]
+    assert missing == []
+
+
+def test_an_environment_of_ones_own(load: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    agent = load("own_environment").main(["--run", "100000"])
+    said = capsys.readouterr().out
+    assert all(entry.met for entry in agent.certificate.values()), said
+    # Less than with random orders, and at least the vans do not come for nothing.
+    assert agent.averages["stock"] < 14, said
+    assert said.count(" is met: ") == 2
+
+
+def test_requirements_change_while_it_runs(load: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    assert load("change_requirements").main(["--run", "30000"]), capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert said.count("(met)") == 8
+    assert "after 60000 steps, the last 30000 of them with other bounds" in said
+
+
+def test_both_forms_of_the_environment_are_sound(load: Any) -> None:
+    example = load("four_regions")
     for env in (example.FourRegions, lambda: example.ManyFourRegions(8, 20)):
         report = acrl.check_env(env, requirements=example.REQUIREMENTS, steps=4000)
         assert all(report.ranges[name] == (0.0, 1.0) for name in example.REGIONS)
 
 
-def test_both_forms_of_the_environment_do_the_same() -> None:
-    example = four_regions()
+def test_both_forms_of_the_environment_do_the_same(load: Any) -> None:
+    example = load("four_regions")
     many = example.ManyFourRegions(5, 30)
     many.reset(seed=1)
     ones = [example.FourRegions() for _ in range(5)]
@@ -47,8 +73,8 @@ def test_both_forms_of_the_environment_do_the_same() -> None:
         assert truncated.all() == (t == 29)
 
 
-def test_a_policy_by_hand_meets_all_four(capsys: pytest.CaptureFixture[str]) -> None:
-    example = four_regions()
+def test_a_policy_by_hand_meets_all_four(load: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    example = load("four_regions")
     centres = np.array(list(example.REGIONS.values()))
 
     def go_to_the_dearest(obs: Any, multipliers: Any) -> Any:
