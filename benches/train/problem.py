@@ -74,24 +74,39 @@ class Monitoring:
 
     def reset(self) -> F32:
         """Draw s uniform in the box and lambda uniform on the simplex, for every environment."""
-        self.state = BOX * self.rng.random((self.envs, 2), np.float32)
+        self.draw_states()
         draws = self.rng.standard_exponential((self.envs, 4), np.float32)
         self.weights = draws / draws.sum(axis=1, keepdims=True)
-        self.clock = 0
         return self.observe()
+
+    def draw_states(self) -> None:
+        """Draw s uniform in the box, for every environment."""
+        self.state = BOX * self.rng.random((self.envs, 2), np.float32)
+        self.clock = 0
+
+    def place(self) -> F32:
+        """s/5 - 1."""
+        return self.state / np.float32(5.0) - np.float32(1.0)
 
     def observe(self) -> F32:
         """(s/5 - 1, lambda)."""
-        return np.concatenate((self.state / np.float32(5.0) - np.float32(1.0), self.weights), axis=1)
+        return np.concatenate((self.place(), self.weights), axis=1)
 
-    def step(self, u: F32) -> tuple[F32, F32, F32 | None]:
-        """Returns the next observation, r(s_t) weighted by lambda, and the last observation if the episode ended."""
-        inside = np.abs(self.state - self.centres).max(axis=2) <= HALF_SIDE
-        reward: F32 = (self.weights * inside.T).sum(axis=1)
-        self.rewards.append(float(reward.mean()))
+    def inside(self) -> npt.NDArray[np.bool_]:
+        """Which regions s is in: one row per environment, one column per region."""
+        return (np.abs(self.state - self.centres).max(axis=2) <= HALF_SIDE).T
+
+    def move(self, u: F32) -> None:
+        """One step of s."""
         norm = np.sqrt((u * u).sum(axis=1, keepdims=True))
         self.state = np.clip(self.state + self.stride * u / np.maximum(norm, np.float32(1.0)), 0.0, BOX)
         self.clock += 1
+
+    def step(self, u: F32) -> tuple[F32, F32, F32 | None]:
+        """Returns the next observation, r(s_t) weighted by lambda, and the last observation if the episode ended."""
+        reward: F32 = (self.weights * self.inside()).sum(axis=1)
+        self.rewards.append(float(reward.mean()))
+        self.move(u)
         obs = self.observe()
         if self.clock < EPISODE:
             return obs, reward, None
@@ -140,10 +155,21 @@ class Stopwatch:
 def report(
     args: argparse.Namespace, name: str, version: str, elapsed: tuple[float, float], rewards: Sequence[float]
 ) -> None:
-    """Print the result."""
+    """Print the result; `rewards[k]` is the mean over environments at vector step k."""
     config = CONFIGS[args.config]
+    print_result(args, name, version, elapsed, len(rewards) * config.envs, curve(rewards, config))
+
+
+def print_result(
+    args: argparse.Namespace,
+    name: str,
+    version: str,
+    elapsed: tuple[float, float],
+    steps: int,
+    points: Sequence[Sequence[float]],
+) -> None:
+    """Print the result of so many steps, with this curve."""
     seconds, cpu_seconds = elapsed
-    steps = len(rewards) * config.envs
     result: dict[str, Any] = {
         "name": name,
         "version": version,
@@ -152,7 +178,7 @@ def report(
         "seconds": seconds,
         "cpu_seconds": cpu_seconds,
         "steps_per_second": steps / seconds,
-        "curve": curve(rewards, config),
+        "curve": points,
     }
     if args.json:
         print(json.dumps(result))

@@ -33,6 +33,8 @@ CALIBRATION = {"A": 20_480, "B": 81_920}
 # What acrl is to reach: times as fast as a peer, and the share of the core's peak.
 AT_LEAST = {"A": {"sb3": 20.0, "cleanrl": 20.0, "jax": 2.0}, "B": {"sb3": 9.0, "cleanrl": 9.0, "jax": 2.3}}
 SHARE_OF_PEAK = {"A": 0.65, "B": 0.75}
+# The same for acrl.train on an environment of Python.
+PYTHON_AT_LEAST = {"A": {"sb3": 8.0}, "B": {}}
 
 # Multiply-adds of the matrix products: 6-64-64-2 and 6-64-64-1 forward; backward is the same again for the weights and,
 # except in the first layer, for the inputs. One rollout forward per step.
@@ -63,8 +65,8 @@ Result = dict[str, Any]
 Table = list[list[str]]
 
 
-def contestants(acrl: str | None, only: Sequence[str]) -> dict[str, list[str]]:
-    """Name and command of each; acrl first."""
+def contestants(acrl: str | None, package: bool, only: Sequence[str]) -> dict[str, list[str]]:
+    """Name and command of each; ours first."""
     peers = {
         "sb3": [str(PYTHON), str(HERE / "ppo_sb3.py")],
         "cleanrl": [str(PYTHON), str(HERE / "ppo_cleanrl.py")],
@@ -72,6 +74,8 @@ def contestants(acrl: str | None, only: Sequence[str]) -> dict[str, list[str]]:
         "jax": [str(PYTHON), str(HERE / "ppo_jax.py")],
     }
     ours = {"acrl": shlex.split(acrl)} if acrl else {}
+    if package:
+        ours["acrl-python"] = [str(PYTHON), str(HERE / "acrl_python.py")]
     everyone = ours | peers
     unknown = set(only) - set(everyone)
     if unknown:
@@ -90,6 +94,18 @@ def make_venv() -> None:
     (VENV / ".gitignore").write_text("*\n")
     subprocess.run([PYTHON, "-m", "pip", "install", "-q", "-r", HERE / "requirements.txt"], check=True)
     stamp.write_text(wanted)
+
+
+def install_package() -> None:
+    """Build our Python package, optimised, and install it beside the peers."""
+    print("building the Python package (a few minutes the first time) ...", file=sys.stderr, flush=True)
+    pip = [PYTHON, "-m", "pip", "install", "-q", "--disable-pip-version-check"]
+    subprocess.run([*pip, "--no-deps", "--force-reinstall", HERE.parents[1]], check=True)
+
+
+def has_package() -> bool:
+    """Whether our Python package is installed beside the peers."""
+    return subprocess.run([PYTHON, "-c", "import acrl"], stderr=subprocess.DEVNULL, check=False).returncode == 0
 
 
 def pin_to(core: int) -> Callable[[], None] | None:
@@ -129,17 +145,23 @@ def print_table(rows: Table) -> None:
     print(flush=True)
 
 
-def targets(config: str, median: dict[str, float], share: float) -> bool:
+def targets(config: str, median: dict[str, float], peak: float) -> bool:
     """Print what was to be reached and whether it was."""
     reached = [
-        (f"{name} {goal:g}x", median["acrl"] / median[name], goal)
-        for name, goal in AT_LEAST[config].items()
-        if name in median
+        (f"{ours} {goal:g}x {name}", median[ours] / median[name], goal)
+        for ours, goals in (("acrl", AT_LEAST[config]), ("acrl-python", PYTHON_AT_LEAST[config]))
+        for name, goal in goals.items()
+        if ours in median and name in median
     ]
-    reached.append((f"{SHARE_OF_PEAK[config]:.0%} of peak", share, SHARE_OF_PEAK[config]))
-    words = [f"{what} {'met' if value >= goal else 'MISSED'}" for what, value, goal in reached]
-    print(f"targets of config {config}: {', '.join(words)}\n", flush=True)
-    return all(value >= goal for _, value, goal in reached)
+    words = [f"{what} {'met' if value >= goal else 'MISSED'} ({value:.1f}x)" for what, value, goal in reached]
+    met = all(value >= goal for _, value, goal in reached)
+    if "acrl" in median:
+        share, goal = median["acrl"] * FLOP_PER_STEP[config] / 1e9 / peak, SHARE_OF_PEAK[config]
+        words.append(f"acrl {goal:.0%} of peak {'met' if share >= goal else 'MISSED'} ({share:.0%})")
+        met &= share >= goal
+    if words:
+        print(f"targets of config {config}: {', '.join(words)}\n", flush=True)
+    return met
 
 
 def speed(field: dict[str, list[str]], args: argparse.Namespace) -> Result:
@@ -170,24 +192,27 @@ def speed(field: dict[str, list[str]], args: argparse.Namespace) -> Result:
                 print(f"  {config} {repeat} {name}: {result['steps_per_second']:,.0f}/s", file=sys.stderr, flush=True)
         median = {name: statistics.median(values) for name, values in rates.items()}
         print(f"config {config}, {args.repeats} repetitions, one core, measured peak {peak:.0f} GFLOP/s")
-        rows = [["", "steps/s", "min..max", "acrl is", "GFLOP/s", "of peak", "per CPU s", "version"]]
+        per_cpu = {name: statistics.median(values) for name, values in cpu_rates.items()}
+        ours = [name for name in ("acrl", "acrl-python") if name in median]
+        heads = [f"{name} is{what}" for name in ours for what in ("", ", per CPU s")]
+        rows = [["", "steps/s", "min..max", "per CPU s", *heads, "GFLOP/s", "of peak", "version"]]
         for name, values in rates.items():
             gflops = median[name] * FLOP_PER_STEP[config] / 1e9
-            ratio = f"{median['acrl'] / median[name]:.1f}x" if "acrl" in median else ""
+            ratios = [f"{rate[us] / rate[name]:.1f}x" for us in ours for rate in (median, per_cpu)]
             spread = f"{min(values):,.0f}..{max(values):,.0f}"
-            per_cpu = f"{statistics.median(cpu_rates[name]):,.0f}"
             achieved = [f"{gflops:.1f}", f"{gflops / peak:.0%}"]
-            rows.append([name, f"{median[name]:,.0f}", spread, ratio, *achieved, per_cpu, versions[name]])
+            rows.append(
+                [name, f"{median[name]:,.0f}", spread, f"{per_cpu[name]:,.0f}", *ratios, *achieved, versions[name]]
+            )
         print_table(rows)
-        if "acrl" in median:
-            record["met"] &= targets(config, median, median["acrl"] * FLOP_PER_STEP[config] / 1e9 / peak)
+        record["met"] &= targets(config, median, peak)
         record["summary"][config] = {
             name: {
                 "median": median[name],
                 "min": min(values),
                 "max": max(values),
-                "acrl_over_this": median["acrl"] / median[name] if "acrl" in median else None,
-                "per_cpu_second": statistics.median(cpu_rates[name]),
+                **{f"{us}_over_this": median[us] / median[name] for us in ours},
+                "per_cpu_second": per_cpu[name],
                 "gflops": median[name] * FLOP_PER_STEP[config] / 1e9,
                 "version": versions[name],
             }
@@ -269,6 +294,7 @@ def main() -> None:
     allowed = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [0]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--acrl", help="our program, called as ACRL --config A --steps N --seed S --json")
+    parser.add_argument("--acrl-python", action="store_true", help="install our Python package beside the peers first")
     parser.add_argument("--config", nargs="+", choices=("A", "B"), default=["A", "B"])
     parser.add_argument("--only", nargs="+", default=[], help="these contestants only")
     parser.add_argument("--curves", action="store_true", help="compare learning curves instead of speed")
@@ -286,7 +312,10 @@ def main() -> None:
         parser.error("--seeds must be at least 2: an interval needs a spread")
 
     make_venv()
-    field = contestants(args.acrl, args.only)
+    if args.acrl_python:
+        install_package()
+    # It does not learn the same thing, so its curve is not compared.
+    field = contestants(args.acrl, has_package() and not args.curves, args.only)
     record = curves(field, args) if args.curves else speed(field, args)
     args.out.mkdir(parents=True, exist_ok=True)
     path = args.out / f"{record['mode']}.json"

@@ -65,7 +65,7 @@ class RewardReader:
         self._listed = isinstance(spec, Sequence)
         self._sources: list[_Source] | None = None
         # The components of a vector reward, if that is all there is to read.
-        self._together: list[int] | None = None
+        self._together: list[int] | slice | None = None
 
     def read(
         self, obs: Any, action: Any, next_obs: Any, reward: Any, terminated: bool, truncated: bool, info: Any
@@ -112,9 +112,11 @@ class RewardReader:
             self._sources = [self._find(name, told, reward, infos, True) for name in self.names]
             components = [source.component for source in self._sources if source.place == "reward"]
             several = [component for component in components if component is not None]
-            self._together = several if len(several) == len(self.names) else None
+            self._together = _columns(several) if len(several) == len(self.names) else None
         if self._together is not None and np.ndim(reward) == 2:
-            return self._finite(np.asarray(reward, dtype=np.float64)[:, self._together], valid)
+            # A copy: it may be the same array at every step.
+            together = np.asarray(reward)[:, self._together]
+            return self._finite(np.array(together, dtype=np.float64, order="C"), valid)
         lanes = len(terminated)
         found = np.zeros((lanes, len(self.names)))
         for i, (place, key, index) in enumerate(self._sources):
@@ -236,6 +238,13 @@ def all_finite(numbers: FloatArray) -> bool:
     """Whether no number is infinite or NaN."""
     # The sum of squares tells in a fifth of the time, unless it is too large to tell.
     return math.isfinite(np.vdot(numbers, numbers)) or bool(np.isfinite(numbers).all())
+
+
+def _columns(numbers: list[int]) -> list[int] | slice:
+    """The same columns of an array, as a slice where that is one: it takes a tenth of the time."""
+    first = numbers[0] if numbers else 0
+    end = first + len(numbers)
+    return slice(first, end) if first >= 0 and numbers == list(range(first, end)) else numbers
 
 
 def _width(value: Any, batch: bool) -> int | None:

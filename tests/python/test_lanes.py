@@ -344,6 +344,26 @@ def test_a_vector_environment_with_a_vector_of_rewards() -> None:
     assert one(named).rewards.tolist() == [[2, 1, 0], [2, 1, 1], [2, 1, 0]]
 
 
+@pytest.mark.parametrize("columns", [[0, 1, 2, 3], [1, 2], [2, 1], [3], [-1], [-2, -1], [0, 2], [1, 1]])
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.bool_])
+def test_columns_of_a_vector_of_rewards_are_copied(columns: list[int], transposed: bool, dtype: Any) -> None:
+    told = (np.arange(12.0).reshape(3, 4) % 5).astype(dtype)
+    if transposed:
+        told = np.asfortranarray(told)
+    reader = RewardReader([f"r{i}" for i in range(len(columns))], {f"r{i}": c for i, c in enumerate(columns)})
+    flags, valid = np.zeros(3, np.bool_), np.array([True, False, True])
+    before = told.copy()
+    for _ in range(2):
+        found = reader.read_batch(None, None, None, told, flags, flags, {}, valid)
+        assert found.dtype == np.float64
+        assert found.flags.c_contiguous
+        assert found.tolist() == [before[0, columns].tolist(), [0.0] * len(columns), before[2, columns].tolist()]
+        # Steps that are not valid are zeroed, but not in what the environment holds.
+        assert not np.shares_memory(found, told)
+        assert told.tolist() == before.tolist()
+
+
 def test_a_vector_environment_with_many_spaces_and_many_rewards() -> None:
     env = Many(vector=True)
     lanes = Lanes(env, ["reward1", "energy", "choice", "left"], rewards=lambda *told: {"left": told[2]["t"][:, 0]})

@@ -45,12 +45,7 @@ impl<'py> Floats<'py> {
             Self::Double(array) => write(array.as_slice().unwrap_or_default(), self.shape(), rows, first),
             Self::Single(array) => write(array.as_slice().unwrap_or_default(), self.shape(), rows, first),
         };
-        match wrong {
-            None => Ok(()),
-            Some((row, number, value)) => Err(InputError::new_err(format!(
-                "the {what} must be finite numbers, but number {number} of row {row} is {value}"
-            ))),
-        }
+        finite(wrong, what)
     }
 
     /// All numbers.
@@ -114,13 +109,18 @@ pub(crate) fn rows(array: &PyReadonlyArray2<'_, f64>, width: usize, what: &str) 
         return Err(InputError::new_err(text));
     }
     let mut rows = Rows::zeros(width, lanes);
-    for ((lane, row), &value) in view.indexed_iter() {
-        if !value.is_finite() {
-            let text =
-                format!("the {what} must be finite numbers, but number {row} of row {lane} is {value}");
-            return Err(InputError::new_err(text));
-        }
-        rows.set(row, lane, value);
-    }
+    // Copied only if it is laid out in another way.
+    let flat = view.as_standard_layout();
+    finite(write(flat.as_slice().unwrap_or_default(), &[lanes, width], &mut rows, 0), what)?;
     Ok(rows)
+}
+
+/// An error if there is a number that is not finite: its row, its place there, and its value.
+fn finite(wrong: Option<(usize, usize, f64)>, what: &str) -> PyResult<()> {
+    match wrong {
+        None => Ok(()),
+        Some((row, number, value)) => Err(InputError::new_err(format!(
+            "the {what} must be finite numbers, but number {number} of row {row} is {value}"
+        ))),
+    }
 }

@@ -10,7 +10,8 @@ use acrl_learn::ppo::After;
 use acrl_learn::{
     Advice, LearnError, LivePpo, MlpPolicy, PolicyFile, PpoSettings, Settling, TrainedPolicy, TrainingRecord,
 };
-use numpy::{PyArray1, PyArray2, PyArrayMethods as _, PyReadonlyArray1, PyReadonlyArray2, ToPyArray as _};
+use numpy::ndarray::Array2;
+use numpy::{IntoPyArray as _, PyArray1, PyArray2, PyReadonlyArray1, PyReadonlyArray2, ToPyArray as _};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use rayon::{ThreadPool, ThreadPoolBuilder};
@@ -110,7 +111,7 @@ impl Trainer {
         let parts = inner.state.description.action.len();
         let mut actions = Rows::zeros(parts, seen.lanes());
         inner.state.training.decide(&seen, &mut actions);
-        lane_major(py, &actions)
+        Ok(lane_major(py, &actions))
     }
 
     /// Takes note of what came of it.
@@ -411,7 +412,7 @@ impl Settler {
         }
         let mut actions = Rows::zeros(policy.heads().parts().len(), seen.lanes());
         policy.act(&seen, settling.weights(), &mut actions, rngs).map_err(input)?;
-        lane_major(py, &actions)
+        Ok(lane_major(py, &actions))
     }
 
     /// Takes note of the rewards of lanes that made a step.
@@ -511,8 +512,6 @@ fn named<'py>(py: Python<'py>, values: &Named<f64>) -> PyResult<Bound<'py, PyDic
 }
 
 /// A row for each lane.
-fn lane_major<'py>(py: Python<'py>, rows: &Rows) -> PyResult<Bound<'py, PyArray2<f64>>> {
-    let flat: Vec<f64> =
-        (0..rows.lanes()).flat_map(|lane| (0..rows.len()).map(move |row| rows.at(row, lane))).collect();
-    flat.to_pyarray(py).reshape([rows.lanes(), rows.len()])
+fn lane_major<'py>(py: Python<'py>, rows: &Rows) -> Bound<'py, PyArray2<f64>> {
+    Array2::from_shape_fn((rows.lanes(), rows.len()), |(lane, row)| rows.at(row, lane)).into_pyarray(py)
 }
