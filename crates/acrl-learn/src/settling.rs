@@ -132,7 +132,8 @@ impl Settling {
         self.set_weights();
     }
 
-    /// What the policy settles at; weightings whose visits disagree are left out, but for the corners.
+    /// What the policy settles at; weightings whose visits disagree, or of which there is one alone, are left out, but for
+    /// the corners.
     pub fn library(&self) -> Library {
         let corners = self.scales.len() - usize::from(!self.objective);
         let mut library = Library::default();
@@ -145,7 +146,8 @@ impl Settling {
                 apart |= high - low > AGREEMENT * scale;
                 values.push(of_visits().sum::<f64>() / visits.len() as f64);
             }
-            if !visits.is_empty() && (!apart || j < corners) {
+            let agreed = visits.len() > 1 && !apart;
+            if agreed || (j < corners && !visits.is_empty()) {
                 library.entries.push(Settled {
                     weights: weights.clone(),
                     values,
