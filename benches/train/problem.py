@@ -94,7 +94,8 @@ class Monitoring:
 
     def inside(self) -> npt.NDArray[np.bool_]:
         """Which regions s is in: one row per environment, one column per region."""
-        return (np.abs(self.state - self.centres).max(axis=2) <= HALF_SIDE).T
+        inside: npt.NDArray[np.bool_] = np.abs(self.state - self.centres).max(axis=2) <= HALF_SIDE
+        return inside.T
 
     def move(self, u: F32) -> None:
         """One step of s."""

@@ -99,8 +99,9 @@ def make_venv() -> None:
 def install_package() -> None:
     """Build our Python package, optimised, and install it beside the peers."""
     print("building the Python package (a few minutes the first time) ...", file=sys.stderr, flush=True)
-    pip = [PYTHON, "-m", "pip", "install", "-q", "--disable-pip-version-check"]
-    subprocess.run([*pip, "--no-deps", "--force-reinstall", HERE.parents[1]], check=True)
+    # What it needs came with the peers.
+    flags = ["-q", "--disable-pip-version-check", "--no-deps", "--force-reinstall"]
+    subprocess.run([PYTHON, "-m", "pip", "install", *flags, HERE.parents[1]], check=True)
 
 
 def has_package() -> bool:

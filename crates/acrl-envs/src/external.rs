@@ -51,6 +51,8 @@
 //! at_most = 0.3
 //! ```
 
+use std::cmp::Ordering;
+
 use acrl::{ActionPart, BatchEnvironment, Direction, Error, Goal, Interval, Rng, Rows, Specification};
 use serde::{Deserialize, Serialize};
 
@@ -143,8 +145,8 @@ impl External {
                 ExternalAction { choices: None, low, high } => {
                     let low = low.unwrap_or(f64::NEG_INFINITY);
                     let high = high.unwrap_or(f64::INFINITY);
-                    // Written so that a NaN is refused too.
-                    if !(low < high) {
+                    // A NaN is refused too.
+                    if low.partial_cmp(&high) != Some(Ordering::Less) {
                         return Err(wrong(format!("[{low}, {high}]")));
                     }
                     ActionPart::Number(Interval::new(low, high))

@@ -221,9 +221,19 @@ impl PolicyFile {
         let task =
             BatchTask::new(environment, trained.specification.clone()).map_err(|error| file(path, error))?;
         trained.check(&task).map_err(|error| file(path, error))?;
+        let mut scales = task.scales().to_vec();
+        if spaces.is_some() {
+            // A reward that was learnt late ranges wider than its training could know, and multipliers that move too far
+            // in an epoch overshoot.
+            for (i, scale) in scales.iter_mut().enumerate() {
+                let had = || trained.library.entries.iter().map(|entry| entry.values[i]);
+                let width = had().fold(f64::NEG_INFINITY, f64::max) - had().fold(f64::INFINITY, f64::min);
+                *scale = scale.max(width);
+            }
+        }
         let acting = Acting { idle: [Vec::new(), Vec::new()], rng };
         Ok(Self {
-            scales: task.scales().to_vec(),
+            scales,
             observation: environment.observation_space().iter().map(|r| (r.low, r.high)).collect(),
             action: environment.action_space().to_vec(),
             spaces,
