@@ -6,6 +6,7 @@ import json
 import os
 import pickle
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -188,6 +189,15 @@ def test_what_cannot_be_stored_begins_its_episodes_anew(tmp_path: Path) -> None:
         assert [event.iteration for event in second] == [2, 3]
 
 
+@pytest.fixture
+def listening() -> Iterator[None]:
+    """Ctrl-C as Python has it by default; who is started in the background may be told to ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("listening")
 def test_ctrl_c_leaves_a_checkpoint(tmp_path: Path) -> None:
     def interrupt(event: acrl.Iteration) -> None:
         if event.iteration == 3:
