@@ -26,7 +26,7 @@ def train(steps: int, seed: int) -> PPO:
     model = PPO(
         "MlpPolicy",
         make_vec_env(make, n_envs=64, seed=seed),
-        learning_rate=lambda left: 1e-3 * left,
+        learning_rate=lambda left: 1e-3 * max(left, 0.0),  # the last rollout may go beyond the end
         n_steps=64,
         batch_size=512,
         n_epochs=8,
