@@ -14,6 +14,8 @@ __all__ = [
     "PolicyFile",
     "Report",
     "Requirement",
+    "Settler",
+    "Trainer",
     "__version__",
     "compare",
     "main",
