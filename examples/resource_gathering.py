@@ -1,7 +1,7 @@
 """Two requirements in an environment of MO-Gymnasium, met by one policy; then other bounds, without training again.
 
 pip install . mo-gymnasium
-python examples/mo_gymnasium.py
+python examples/resource_gathering.py
 
 The rewards of resource-gathering-v0 are -1 for a fight that is lost, gold brought home, and gems brought home.
 """
