@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -30,7 +30,7 @@ def run_in(
     policy: Policy,
     *,
     rewards: RewardSpec | None,
-    requirements: Iterable[Requirement],
+    requirements: Sequence[Requirement],
     steps: int | None,
     runs: int | None,
     seed: int | None,
@@ -46,18 +46,20 @@ def run_in(
     if steps < 1:
         raise InputError(f"steps is {steps}, expected a number above 0")
     multipliers = {requirement.name: 0.0 for requirement in policy.requirements} if start == "zero" else start
-    agents = [
-        Agent(
+
+    def agent(started: Mapping[str, float] | None) -> Agent:
+        return Agent(
             policy,
             list(requirements) or None,
             step_size=step_size,
             epoch=epoch,
             tolerance=tolerance,
             steering=steering,
-            multipliers=None if isinstance(multipliers, str) else multipliers,
+            multipliers=started,
         )
-    ]
-    required, objective = list(agents[0].requirements.values()), policy.objective
+
+    first = agent(None if isinstance(multipliers, str) else multipliers)
+    required, objective = list(first.requirements.values()), policy.objective
     names = list(
         dict.fromkeys([*([] if objective is None else [objective.reward]), *(each.reward for each in required)])
     )
@@ -68,28 +70,16 @@ def run_in(
         )
     if [n for n, _, _ in lanes.parts] != [n for n, _, _ in policy._file.action_space]:
         raise InputError("the environment has other actions than the one that the policy was trained in")
-    first = agents[0]
     started = dict(first.multipliers)
-    agents += [
-        Agent(
-            policy,
-            required,
-            step_size=step_size,
-            epoch=epoch,
-            tolerance=tolerance,
-            steering=steering,
-            multipliers=started,
-        )
-        for _ in range(1, len(lanes))
-    ]
+    agents = [first, *(agent(started) for _ in range(1, len(lanes)))]
     watch = _Watch(agents, steps)
     try:
         seen = lanes.reset()
         taken = np.zeros(len(lanes), dtype=np.int64)
         actions = np.empty((len(lanes), len(lanes.parts)))
         while (taken < steps).any():
-            for i, agent in enumerate(agents):
-                actions[i] = agent._native.act(seen[i])
+            for i, each in enumerate(agents):
+                actions[i] = each._native.act(seen[i])
             stepped = lanes.step(actions)
             seen = stepped.observations
             named = stepped.rewards.tolist()

@@ -130,7 +130,7 @@ class Policy:
 
     @property
     def observation_space(self) -> list[Number]:
-        """The range of each number of an observation."""
+        """The range of each number of an observation; of an environment of Python, that from which it is scaled."""
         return [Number(low, high) for low, high in self._file.observation_space]
 
     @property

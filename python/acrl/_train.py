@@ -29,7 +29,24 @@ __all__ = ["Iteration", "Settings", "Training", "train"]
 
 
 class Settings(TypedDict, total=False):
-    """What else can be set about training; see docs/training.md. Default values fit most problems."""
+    """What else can be set about training. Default values fit most problems.
+
+    | setting | default | is |
+    |---|---|---|
+    | segment | 2048 / lanes, from 16 to 512 | decisions in each lane between two updates |
+    | passes | 5 | passes over these |
+    | minibatch | 256 | decisions of one gradient step |
+    | step_size | 0.001 | of Adam, going down to 0 |
+    | discount | 0.99 | γ per step |
+    | trace | 0.95 | κ of the generalised advantages |
+    | clip | 0.2 | how far π(a) may move in one update |
+    | deviation, last_deviation | 0.6, 0.05 | σ of numbers at first and at most in the end, in half ranges |
+    | entropy | 0.02 | bonus on the entropy of choices |
+    | advantage_floor | 0.05 | advantages are divided by their deviation, or by this if that is less |
+    | gradient_norm | 0.5 | the longest gradient |
+    | hidden | [64, 64] | widths of the hidden layers |
+    | sampler | "dual" | the weights to train on |
+    """
 
     segment: int
     passes: int
@@ -234,7 +251,6 @@ class Training:
 
     def _finish(self, progress: Progress | None) -> bytes:
         trainer = self._trainer
-        factor = 1.0
         whole = trainer.settler(_DRAWN, _SETTLING, _MEASURED, False).steps * len(self._lanes)
         factor = float(np.clip(_SHARE * self._total / whole, 0.1, 2.0))
         times = (max(int(factor * _SETTLING), 1), max(int(factor * _MEASURED), 1))
@@ -312,7 +328,7 @@ def train(
             a vector. Without it "reward", "reward0" …, "cost", "terminated", "truncated" and the numbers of ``info``
             are known.
         total_steps: Steps of the environment, in all lanes; measuring what the policy settles at takes up to a
-            quarter of that on top of it.
+            quarter of that on top of it, and several thousand steps at least.
         seed: Same seed, same result, if the environment keeps to its seed.
         num_envs: Copies of the environment; default 16.
         scales: The ranges of rewards' averages, by name, in units of which they are weighed against each other;
@@ -320,6 +336,7 @@ def train(
         folder: Keeps events, figures (also for TensorBoard) and checkpoints there.
         existing: What to do with a training that is there already: "refuse", "replace" it or "resume" it. A resumed
             training continues to the bit if the environment can be pickled with its state; else episodes begin anew.
+            Such a checkpoint holds a pickle, which can run any code: resume only from folders that you trust.
         checkpoint_every: Seconds between two checkpoints.
         callback: Is told of every iteration; what it returns stops the training if it is False.
         progress: Whether to show a bar on standard error; default if that is a terminal.

@@ -147,7 +147,9 @@ impl PpoSettings {
             setting(name, value as f64, 1.0..=most as f64, expected)
         };
         setting("decisions", self.decisions as f64, 1.0.., "at least 1")?;
-        setting("lanes", self.lanes as f64, least as f64..=65_536.0, "a whole number from 2 to 65,536")?;
+        let lanes =
+            if least == 1 { "a whole number from 1 to 65,536" } else { "a whole number from 2 to 65,536" };
+        setting("lanes", self.lanes as f64, least as f64..=65_536.0, lanes)?;
         whole("segment", self.segment, 4096, "a whole number from 1 to 4,096")?;
         whole("hold", self.hold.unwrap_or(1), 1000, "a whole number from 1 to 1,000")?;
         whole("passes", self.passes, 100, "a whole number from 1 to 100")?;
