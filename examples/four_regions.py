@@ -123,7 +123,7 @@ def run(
 
 def arguments(description: str, steps: int, given: list[str] | None = None) -> argparse.Namespace:
     """What can be asked of an example."""
-    parser = argparse.ArgumentParser(description=description)
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=steps, help="steps of training (default %(default)s)")
     parser.add_argument("--run", type=int, default=50_000, help="steps of execution (default %(default)s)")
     parser.add_argument("--seed", type=int, default=0)

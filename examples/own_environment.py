@@ -61,7 +61,7 @@ def rewards(obs: Any, action: Any, next_obs: Any, reward: float, info: dict[str,
 
 def main(arguments: list[str] | None = None) -> acrl.Agent:
     """Checks, trains, runs."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=200_000, help="steps of training (default %(default)s)")
     parser.add_argument("--run", type=int, default=200_000, help="steps of execution (default %(default)s)")
     parser.add_argument("--seed", type=int, default=0)
