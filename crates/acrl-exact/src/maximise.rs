@@ -136,6 +136,22 @@ impl Maximiser {
         Values::new((0..=task.len()).map(value).collect()).map_err(|_| Singular)
     }
 
+    /// By how much each of V₀ … V_m may be off: the residual of g + h = r + P h bounds the error of g.
+    pub(crate) fn errors(&self, task: &FiniteTask<'_>) -> Vec<f64> {
+        let model = task.model();
+        let error = |i: usize| {
+            let reward = |s: usize| task.rewards(model.choices(s).start + self.rule[s])[i];
+            let rewards: Vec<f64> = (0..model.states()).map(reward).collect();
+            let (g, h) = self.chain.gain_and_bias(&rewards);
+            let residual = |s: usize| {
+                (rewards[s] + self.chain.expectation(s, &h) - h[s] - g[s]).abs()
+                    + (self.chain.expectation(s, &g) - g[s]).abs()
+            };
+            (0..model.states()).filter(|&s| task.structure().reachable[s]).map(residual).fold(0.0, f64::max)
+        };
+        (0..=task.len()).map(error).collect()
+    }
+
     /// Σ w_i V_i from the initial distribution.
     pub fn value(&self, task: &FiniteTask<'_>) -> f64 {
         task.model().initial().iter().map(|(s, p)| p * self.gain[*s]).sum()

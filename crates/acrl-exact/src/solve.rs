@@ -3,19 +3,25 @@
 //! Column generation: a small linear program mixes the value vectors of deterministic policies; its
 //! multipliers λ go to the Lagrangian maximiser, whose policy is the next column. Every round gives
 //! a lower bound (a mixture that meets the requirements) and an upper bound (the dual function).
+//!
+//! In small models and in those that fall into several end components the maximiser is exact, by policy iteration to the end;
+//! in large ones it is approached while λ still moves (see the module `interleave`).
 
 use std::ops::ControlFlow;
 
 use acrl::mixture::{Mixture, best_mixture, game_value};
 use acrl::{Error, Multipliers, Values};
 
+use crate::interleave::{Interleaved, Rule};
 use crate::maximise::{constant, lagrangian_weights, maximise_from};
-use crate::{Conflict, FiniteTask, Maximiser, Singular};
+use crate::{Conflict, FiniteTask, Singular};
 
 /// Slacks above this, in units of a reward's range, count as not negative.
 pub(crate) const FEASIBLE: f64 = -1e-9;
 /// Differences in values below this, in units of a reward's range, are rounding.
 const ROUNDING: f64 = 1e-13;
+/// Models with at most this many states are maximised exactly at every λ.
+const SMALL: usize = 300;
 
 /// When to stop.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -24,6 +30,8 @@ pub struct SolveOptions {
     pub gap: f64,
     /// Stop after this many rounds; default 10,000.
     pub rounds: usize,
+    /// A model with at most this many states is maximised exactly at every λ; default 300.
+    pub small: usize,
 }
 
 impl Optimum {
@@ -35,7 +43,7 @@ impl Optimum {
 
 impl Default for SolveOptions {
     fn default() -> Self {
-        Self { gap: 1e-6, rounds: 10_000 }
+        Self { gap: 1e-6, rounds: 10_000, small: SMALL }
     }
 }
 
@@ -119,7 +127,7 @@ pub fn solve(
     options: &SolveOptions,
     observer: &mut dyn FnMut(&SolveRound) -> ControlFlow<()>,
 ) -> Result<Answer, SolveError> {
-    let mut columns = Columns::new(task)?;
+    let mut columns = Columns::new(task, options)?;
     match columns.find_feasible(options, observer)? {
         Feasibility::Feasible => columns.optimise(options, observer).map(Answer::Optimal),
         Feasibility::Infeasible { prices } => {
@@ -130,7 +138,7 @@ pub fn solve(
 
 /// The optimum alone; `None` if the requirements cannot be met.
 pub(crate) fn optimum(task: &FiniteTask<'_>, options: &SolveOptions) -> Result<Option<Optimum>, SolveError> {
-    let mut columns = Columns::new(task)?;
+    let mut columns = Columns::new(task, options)?;
     let mut silent = |_: &SolveRound| ControlFlow::Continue(());
     match columns.find_feasible(options, &mut silent)? {
         Feasibility::Feasible => columns.optimise(options, &mut silent).map(Some),
@@ -141,7 +149,7 @@ pub(crate) fn optimum(task: &FiniteTask<'_>, options: &SolveOptions) -> Result<O
 /// Whether some policy meets the requirements.
 pub fn feasible(task: &FiniteTask<'_>, options: &SolveOptions) -> Result<bool, SolveError> {
     let mut silent = |_: &SolveRound| ControlFlow::Continue(());
-    let verdict = Columns::new(task)?.find_feasible(options, &mut silent)?;
+    let verdict = Columns::new(task, options)?.find_feasible(options, &mut silent)?;
     Ok(matches!(verdict, Feasibility::Feasible))
 }
 
@@ -166,12 +174,12 @@ pub fn most_slack(task: &FiniteTask<'_>, options: &SolveOptions) -> Result<Optio
     if task.is_empty() {
         return Ok(None);
     }
-    let mut columns = Columns::new(task)?;
+    let mut columns = Columns::new(task, options)?;
     let mut upper = f64::INFINITY;
     loop {
-        let (game, bound, new) = columns.game_round()?;
+        let (game, bound, more) = columns.game_round(upper)?;
         upper = upper.min(bound);
-        if !new || upper - game.value <= options.gap * 1e-3 || columns.rounds >= options.rounds {
+        if !more || upper - game.value <= options.gap * 1e-3 || columns.rounds >= options.rounds {
             let (mixture, values) = columns.mix(&game.weights)?;
             return Ok(Some(Slack { lower: game.value, upper, mixture, values, prices: game.prices }));
         }
@@ -186,74 +194,122 @@ enum Feasibility {
 /// The policies generated so far.
 struct Columns<'t, 'm> {
     task: &'t FiniteTask<'m>,
+    oracle: Oracle<'t>,
     values: Vec<Vec<f64>>,
     /// How far each value may be off, by the residual of its equations.
     errors: Vec<Vec<f64>>,
-    rules: Vec<Vec<usize>>,
+    rules: Vec<Rules>,
     rounds: usize,
+    /// To what the Lagrangian of a policy needs to be known.
+    enough: f64,
+}
+
+/// Where new policies come from.
+enum Oracle<'t> {
+    Exact,
+    Interleaved(Box<Interleaved<'t>>),
+}
+
+enum Rules {
+    /// The number of the action in each state of the model.
+    Whole(Vec<usize>),
+    /// Of the only end component.
+    Part(Rule),
+}
+
+/// What became of a round.
+struct Priced {
+    /// No policy's Σ w_i V_i exceeds this.
+    bound: f64,
+    /// Whether there may be more to find.
+    more: bool,
 }
 
 impl<'t, 'm> Columns<'t, 'm> {
-    /// Starts with the best policy for the objective and for each requirement alone.
-    fn new(task: &'t FiniteTask<'m>) -> Result<Self, SolveError> {
-        let mut columns = Self { task, values: vec![], errors: vec![], rules: vec![], rounds: 0 };
-        for i in 0..=task.len() {
-            let weights: Vec<f64> = (0..=task.len()).map(|j| if i == j { 1.0 } else { 0.0 }).collect();
-            columns.generate(&weights)?;
+    /// Starts with the best policy for the objective and for each requirement alone; in a large model with some policy.
+    fn new(task: &'t FiniteTask<'m>, options: &SolveOptions) -> Result<Self, SolveError> {
+        let large = task.part().filter(|part| part.len() > options.small);
+        let oracle = match large {
+            Some(part) => Oracle::Interleaved(Box::new(Interleaved::new(part))),
+            None => Oracle::Exact,
+        };
+        let enough = 0.02 * options.gap * 1e-3 * task.objective_scale();
+        let mut columns =
+            Self { task, oracle, values: vec![], errors: vec![], rules: vec![], rounds: 0, enough };
+        if large.is_some() {
+            columns.price(&vec![1.0; task.len() + 1], f64::INFINITY)?;
+        } else {
+            for i in 0..=task.len() {
+                let weights: Vec<f64> = (0..=task.len()).map(|j| if i == j { 1.0 } else { 0.0 }).collect();
+                columns.price(&weights, f64::INFINITY)?;
+            }
         }
         Ok(columns)
     }
 
-    /// Adds the maximiser at `weights`; returns it and whether it was new.
-    fn generate(&mut self, weights: &[f64]) -> Result<(Maximiser, bool), SolveError> {
+    /// A round at `weights`: a bound and new columns. `distance` is how far apart the bounds on the answer are.
+    fn price(&mut self, weights: &[f64], distance: f64) -> Result<Priced, SolveError> {
         self.rounds += 1;
-        let start = self.rules.last().cloned().unwrap_or_else(|| vec![0; self.task.model().states()]);
-        let maximiser = maximise_from(self.task, weights, start)?;
-        let values: Vec<f64> = maximiser.values(self.task)?.as_slice().to_vec();
-        let same = |old: &Vec<f64>| {
-            let close = |((a, b), r): ((&f64, &f64), &f64)| (a - b).abs() <= 1e-11 * r;
-            old.iter().zip(&values).zip(self.task.ranges()).all(close)
-        };
-        let new = !self.values.iter().any(same);
-        if new {
-            self.errors.push(self.errors_of(&maximiser));
-            self.values.push(values);
-            self.rules.push(maximiser.rule.clone());
+        let task = self.task;
+        match &mut self.oracle {
+            Oracle::Exact => {
+                let start = match self.rules.last() {
+                    Some(Rules::Whole(rule)) => rule.clone(),
+                    _ => vec![0; task.model().states()],
+                };
+                let maximiser = maximise_from(task, weights, start)?;
+                let values = maximiser.values(task)?.as_slice().to_vec();
+                let errors = if self.is_new(&values) { maximiser.errors(task) } else { Vec::new() };
+                let bound = maximiser.upper_bound(task);
+                let new = self.add(values, errors, Rules::Whole(maximiser.rule));
+                Ok(Priced { bound, more: new })
+            }
+            Oracle::Interleaved(oracle) => {
+                let bound = oracle.improve(task, weights, distance);
+                let scale: f64 = weights.iter().zip(task.ranges()).map(|(w, r)| (w * r).abs()).sum();
+                let columns = oracle.columns(task, weights, (self.enough / scale).clamp(1e-12, 1e-6));
+                let mut new = false;
+                for column in columns {
+                    new |= self.add(column.values, column.errors, Rules::Part(column.rule));
+                }
+                let Oracle::Interleaved(oracle) = &mut self.oracle else { return Err(SolveError::Stopped) };
+                oracle.learnt(new);
+                Ok(Priced { bound, more: !oracle.exhausted() })
+            }
         }
-        Ok((maximiser, new))
     }
 
-    /// By how much each value may be off: the residual of g + h = r + P h bounds the error of g.
-    fn errors_of(&self, maximiser: &Maximiser) -> Vec<f64> {
-        let model = self.task.model();
-        let error = |i: usize| {
-            let reward = |s: usize| self.task.rewards(model.choices(s).start + maximiser.rule[s])[i];
-            let rewards: Vec<f64> = (0..model.states()).map(reward).collect();
-            let (g, h) = maximiser.chain.gain_and_bias(&rewards);
-            let residual = |s: usize| {
-                (rewards[s] + maximiser.chain.expectation(s, &h) - h[s] - g[s]).abs()
-                    + (maximiser.chain.expectation(s, &g) - g[s]).abs()
-            };
-            (0..model.states())
-                .filter(|&s| self.task.structure().reachable[s])
-                .map(residual)
-                .fold(0.0, f64::max)
+    fn is_new(&self, values: &[f64]) -> bool {
+        let same = |old: &Vec<f64>| {
+            let close = |((a, b), r): ((&f64, &f64), &f64)| (a - b).abs() <= 1e-11 * r;
+            old.iter().zip(values).zip(self.task.ranges()).all(close)
         };
-        (0..=self.task.len()).map(error).collect()
+        !self.values.iter().any(same)
+    }
+
+    /// Adds a column if it is new.
+    fn add(&mut self, values: Vec<f64>, errors: Vec<f64>, rule: Rules) -> bool {
+        let new = self.is_new(&values);
+        if new {
+            self.values.push(values);
+            self.errors.push(errors);
+            self.rules.push(rule);
+        }
+        new
     }
 
     /// One round on the game: its value over the columns, an upper bound over all policies, and
-    /// whether a new column came of it.
-    fn game_round(&mut self) -> Result<(acrl::mixture::Game, f64, bool), SolveError> {
+    /// whether there may be more to find. `upper` is the least upper bound so far.
+    fn game_round(&mut self, upper: f64) -> Result<(acrl::mixture::Game, f64, bool), SolveError> {
         let task = self.task;
         let requirements: Vec<&[f64]> = self.values.iter().map(|v| &v[1..]).collect();
         let game =
             game_value(&requirements, task.bounds(), task.scales()).ok_or(SolveError::Rounds(self.rounds))?;
         let mut weights = vec![0.0];
         weights.extend_from_slice(&game.prices);
-        let (maximiser, new) = self.generate(&weights)?;
+        let Priced { bound, more } = self.price(&weights, upper - game.value)?;
         let priced: f64 = game.prices.iter().zip(task.bounds()).map(|(y, c)| y * c).sum();
-        Ok((game, maximiser.upper_bound(task) - priced, new))
+        Ok((game, bound - priced, more))
     }
 
     /// Generates columns until a mixture of them meets the requirements or it is proved that none does.
@@ -266,16 +322,19 @@ impl<'t, 'm> Columns<'t, 'm> {
         if task.is_empty() {
             return Ok(Feasibility::Feasible);
         }
+        let mut upper = f64::INFINITY;
         loop {
-            let (game, bound, new) = self.game_round()?;
-            if bound < FEASIBLE {
+            let (game, bound, more) = self.game_round(upper)?;
+            upper = upper.min(bound);
+            if upper < FEASIBLE {
                 return Ok(Feasibility::Infeasible { prices: game.prices });
             }
-            // Without a new column the game is solved: its value is as good as 0.
-            if game.value >= 0.0 || !new && game.value >= FEASIBLE {
+            // With nothing more to find, or hardly anything, the game is solved: its value is as good as 0.
+            let solved = !more || upper - game.value < -FEASIBLE;
+            if game.value >= 0.0 || solved && game.value >= FEASIBLE {
                 return Ok(Feasibility::Feasible);
             }
-            if !new || self.rounds >= options.rounds {
+            if !more || self.rounds >= options.rounds {
                 return Err(SolveError::Rounds(self.rounds));
             }
             let round = SolveRound { round: self.rounds, lower: None, upper: None, gap: None };
@@ -304,11 +363,11 @@ impl<'t, 'm> Columns<'t, 'm> {
                 .ok_or(SolveError::Rounds(self.rounds))?;
             let multipliers = Multipliers::new(best.multipliers.clone())?;
             let weights = lagrangian_weights(task, &multipliers);
-            let (bound, new) = if weights.iter().all(|w| *w == 0.0) {
+            let (bound, more) = if weights.iter().all(|w| *w == 0.0) {
                 (0.0, false) // no objective, and no requirement has a price
             } else {
-                let (maximiser, new) = self.generate(&weights)?;
-                (maximiser.upper_bound(task) - constant(task, &multipliers), new)
+                let priced = self.price(&weights, upper - best.value)?;
+                (priced.bound - constant(task, &multipliers), priced.more)
             };
             upper = upper.min(bound);
             let error = |errors: &Vec<f64>| errors.iter().zip(&weights).map(|(e, w)| e * w).sum::<f64>();
@@ -319,12 +378,13 @@ impl<'t, 'm> Columns<'t, 'm> {
             let lower = best.value - error - given;
             let scale = lower.abs().max(upper.abs()).max(1e-3 * task.objective_scale());
             let gap = ((upper - lower) / scale).max(0.0);
+            self.enough = 0.02 * options.gap * scale.min(task.objective_scale());
             // A large offset of the objective must not excuse a large error on its range.
             let close = upper - lower <= options.gap * scale.min(task.objective_scale());
             let round =
                 SolveRound { round: self.rounds, lower: Some(lower), upper: Some(upper), gap: Some(gap) };
             let stop = observer(&round).is_break();
-            if stop || !new || close || self.rounds >= options.rounds {
+            if stop || !more || close || self.rounds >= options.rounds {
                 let (mixture, values) = self.mix(&best.weights)?;
                 let multiplier_ranges = if best.degenerate && task.has_objective() {
                     self.multiplier_ranges(&best, upper, options)?
@@ -369,9 +429,9 @@ impl<'t, 'm> Columns<'t, 'm> {
                         break;
                     };
                     let multipliers = Multipliers::new(moved.multipliers)?;
-                    let (maximiser, new) = self.generate(&lagrangian_weights(task, &multipliers))?;
-                    let bound = maximiser.upper_bound(task) - constant(task, &multipliers);
-                    if bound <= upper + tolerance || !new {
+                    let priced = self.price(&lagrangian_weights(task, &multipliers), tolerance)?;
+                    let bound = priced.bound - constant(task, &multipliers);
+                    if bound <= upper + tolerance || !priced.more {
                         *end = multipliers.as_slice()[i];
                         break;
                     }
@@ -391,7 +451,12 @@ impl<'t, 'm> Columns<'t, 'm> {
             let weight = weight / kept;
             total.iter_mut().zip(&self.values[j]).for_each(|(t, v)| *t += weight * v);
             let values = Values::new(self.values[j].clone())?;
-            mixture.push(Component { weight, values, rule: self.rules[j].clone() });
+            let rule = match (&self.rules[j], &self.oracle) {
+                (Rules::Part(rule), Oracle::Interleaved(oracle)) => rule.expand(self.task, oracle.part()),
+                (Rules::Whole(rule), _) => rule.clone(),
+                (Rules::Part(_), Oracle::Exact) => Vec::new(),
+            };
+            mixture.push(Component { weight, values, rule });
         }
         Ok((mixture, Values::new(total)?))
     }
@@ -416,8 +481,10 @@ mod tests {
         /// knows the answer, feasible or not, in both directions.
         #[test]
         fn column_generation_agrees_with_enumeration(
-            seed: u64, c1 in 0.2..0.8f64, c2 in 0.2..0.8f64, minimize: bool, at_most: bool
+            seed: u64, c1 in 0.2..0.8f64, c2 in 0.2..0.8f64, minimize: bool, at_most: bool, interleaved: bool
         ) {
+            let options =
+                SolveOptions { small: if interleaved { 0 } else { SMALL }, ..SolveOptions::default() };
             let model = model(seed);
             let objective = if minimize { Objective::minimize("r0") } else { Objective::maximize("r0") };
             let second = if at_most { Requirement::at_most("r2", c2) } else { Requirement::at_least("r2", c2) };
@@ -428,7 +495,7 @@ mod tests {
             let values: Vec<Vec<f64>> =
                 all_rules(&model).iter().map(|rule| task.values(rule).unwrap().as_slice().to_vec()).collect();
             let expected = best_mixture(&values, task.bounds());
-            match quiet(&task) {
+            match solve(&task, &options, &mut |_| ControlFlow::Continue(())).unwrap() {
                 Answer::Optimal(optimum) => {
                     let best = expected.expect("enumeration finds a feasible mixture too");
                     prop_assert!((optimum.objective - best.value).abs() < 1e-6, "{} {}", optimum.objective, best.value);

@@ -2,7 +2,10 @@
 
 use acrl::{Error, FiniteCmdp, Specification, Values};
 
+use std::sync::{Arc, OnceLock};
+
 use crate::chain::Chain;
+use crate::part::Part;
 use crate::{Singular, Structure};
 
 /// A finite model and a specification, with the rewards in the form r₀ … r_m of the paper.
@@ -10,7 +13,9 @@ use crate::{Singular, Structure};
 pub struct FiniteTask<'a> {
     model: &'a FiniteCmdp,
     specification: Specification,
-    structure: Structure,
+    structure: Arc<Structure>,
+    /// The only end component, if there is one, once it is needed.
+    part: Arc<OnceLock<Part>>,
     /// r₀ … r_m of each choice.
     rewards: Vec<f64>,
     bounds: Vec<f64>,
@@ -21,13 +26,14 @@ pub struct FiniteTask<'a> {
 impl<'a> FiniteTask<'a> {
     /// Fails if the specification names a reward that the model does not have.
     pub fn new(model: &'a FiniteCmdp, specification: &Specification) -> Result<Self, Error> {
-        Self::with_structure(model, specification, Structure::new(model))
+        Self::with_structure(model, specification, Arc::new(Structure::new(model)), Arc::default())
     }
 
     fn with_structure(
         model: &'a FiniteCmdp,
         specification: &Specification,
-        structure: Structure,
+        structure: Arc<Structure>,
+        part: Arc<OnceLock<Part>>,
     ) -> Result<Self, Error> {
         let scoring = specification.bind(model.reward_names())?;
         let terms: Vec<Option<(usize, f64)>> = scoring.terms().collect();
@@ -46,12 +52,12 @@ impl<'a> FiniteTask<'a> {
         };
         let ranges = terms.iter().map(range).collect();
         let bounds = specification.bounds();
-        Ok(Self { model, specification: specification.clone(), structure, rewards, bounds, ranges })
+        Ok(Self { model, specification: specification.clone(), structure, part, rewards, bounds, ranges })
     }
 
     /// The same model with another specification.
     pub fn with(&self, specification: &Specification) -> Result<Self, Error> {
-        Self::with_structure(self.model, specification, self.structure.clone())
+        Self::with_structure(self.model, specification, self.structure.clone(), self.part.clone())
     }
 
     /// The same task with every reward measured by its range over the whole model, states that cannot be
@@ -82,6 +88,15 @@ impl<'a> FiniteTask<'a> {
     /// How the model hangs together.
     pub fn structure(&self) -> &Structure {
         &self.structure
+    }
+
+    /// The only end component; `None` if there are several.
+    pub(crate) fn part(&self) -> Option<&Part> {
+        let states = match &self.structure.end_components[..] {
+            [states] => states,
+            _ => return None,
+        };
+        Some(self.part.get_or_init(|| Part::new(self.model, states)))
     }
 
     /// Whether there is an objective (else r₀ = 0).

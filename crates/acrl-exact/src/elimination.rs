@@ -1,0 +1,801 @@
+//! Gain and bias of a Markov chain by elimination of its states, without subtractions.
+//!
+//! Eliminating a state j from a chain P redirects everyone who would go to j to where j goes next:
+//! P(i, t) += P(i, j) P(j, t)/d_j, with d_j = Σ_t P(j, t) over the states that are left. (Grassmann, Taksar
+//! and Heyman: d_j is 1 − P(j, j), but computed as a sum.) Every number is a sum of products of
+//! probabilities, so each has nearly full relative precision, however close the chain is to
+//! falling into parts, and a state without anywhere to go (d_j = 0, exactly) is the last one of a recurrent class,
+//! its *root*: so the classes of a chain come out of the elimination itself.
+//!
+//! The sparsity is that of the whole model, whatever the rule: so states are ordered once, by nested dissection, and
+//! grouped into *fronts* of states with the same neighbours, which are eliminated together as dense matrices
+//! (multifrontal).
+
+use faer::linalg::matmul::matmul;
+use faer::{Accum, MatMut, MatRef, Par};
+use pulp::Arch;
+
+use crate::ordering::{Graph, nested_dissection};
+
+/// How many right-hand sides are solved for together.
+pub(crate) const LANES: usize = 8;
+/// The lane of the time, which is not free for rewards.
+pub(crate) const TIME: usize = LANES - 1;
+/// One number of each right-hand side.
+pub(crate) type Lanes = [f64; LANES];
+
+const NONE: u32 = u32::MAX;
+
+/// The order of elimination of a model, and what fills in.
+pub(crate) struct Plan {
+    /// The state at each position.
+    order: Vec<u32>,
+    /// The position of each state.
+    position: Vec<u32>,
+    /// Front f eliminates the positions `first[f]..first[f + 1]`.
+    first: Vec<u32>,
+    /// The later positions that front f touches: `rows[row_start[f]..row_start[f + 1]]`, ascending.
+    row_start: Vec<usize>,
+    rows: Vec<u32>,
+    /// How many fronts hand their update to each front; they are the last ones before it that are still unused.
+    children: Vec<u32>,
+    /// Where each front's numbers begin.
+    offset: Vec<usize>,
+}
+
+impl Plan {
+    /// Orders the states of a graph; `None` if more than `budget` numbers would have to be stored.
+    pub(crate) fn new(graph: &Graph, budget: usize) -> Option<Self> {
+        let n = graph.len();
+        // A separator of w states fills at least w² numbers.
+        let order = nested_dissection(graph, (budget as f64).sqrt() as usize)?;
+        let tree = Tree::new(graph, order);
+        let counts = tree.counts(graph, budget)?;
+        let mut plan = tree.fronts(&counts);
+        plan.fill_rows(graph);
+        plan.measure();
+        debug_assert_eq!(plan.order.len(), n);
+        (plan.entries() <= budget).then_some(plan)
+    }
+
+    /// The numbers that the factors hold.
+    pub(crate) fn entries(&self) -> usize {
+        self.offset.last().copied().unwrap_or(0)
+    }
+
+    fn fronts(&self) -> usize {
+        self.first.len() - 1
+    }
+
+    fn rows(&self, f: usize) -> &[u32] {
+        &self.rows[self.row_start[f]..self.row_start[f + 1]]
+    }
+
+    /// The states that each front touches beyond its own.
+    fn fill_rows(&mut self, graph: &Graph) {
+        let fronts = self.fronts();
+        let mut mark = vec![NONE; self.order.len()];
+        let mut waiting: Vec<usize> = Vec::new();
+        self.row_start = vec![0];
+        for f in 0..fronts {
+            let end = self.first[f + 1];
+            let begin = self.rows.len();
+            for j in self.first[f]..end {
+                for &t in graph.neighbours(self.order[j as usize] as usize) {
+                    let t = self.position[t as usize];
+                    if t >= end && mark[t as usize] != f as u32 {
+                        mark[t as usize] = f as u32;
+                        self.rows.push(t);
+                    }
+                }
+            }
+            for _ in 0..self.children[f] {
+                let child = waiting.pop().unwrap_or(0);
+                for i in self.row_start[child]..self.row_start[child + 1] {
+                    let t = self.rows[i];
+                    if t >= end && mark[t as usize] != f as u32 {
+                        mark[t as usize] = f as u32;
+                        self.rows.push(t);
+                    }
+                }
+            }
+            self.rows[begin..].sort_unstable();
+            self.row_start.push(self.rows.len());
+            waiting.push(f);
+        }
+        self.rows.shrink_to_fit();
+    }
+
+    fn measure(&mut self) {
+        let mut offset = 0;
+        self.offset = vec![0];
+        for f in 0..self.fronts() {
+            let k = (self.first[f + 1] - self.first[f]) as usize;
+            let u = self.rows(f).len();
+            offset += k * (k + u) + u * k;
+            self.offset.push(offset);
+        }
+    }
+}
+
+/// The elimination tree: the parent of a position is the first later one that it touches.
+struct Tree {
+    order: Vec<u32>,
+    position: Vec<u32>,
+    parent: Vec<u32>,
+}
+
+impl Tree {
+    /// The tree of an order, which is rearranged so that every subtree is contiguous.
+    fn new(graph: &Graph, order: Vec<u32>) -> Self {
+        let n = order.len();
+        let mut position = invert(&order);
+        let (mut parent, mut ancestor) = (vec![NONE; n], vec![NONE; n]);
+        for j in 0..n as u32 {
+            for &t in graph.neighbours(order[j as usize] as usize) {
+                let mut i = position[t as usize];
+                while i < j {
+                    let next = std::mem::replace(&mut ancestor[i as usize], j);
+                    if next == NONE {
+                        parent[i as usize] = j;
+                        break;
+                    }
+                    i = next;
+                }
+            }
+        }
+        let post = postorder(&parent);
+        let order: Vec<u32> = post.iter().map(|&p| order[p as usize]).collect();
+        let rank = invert(&post);
+        let renumber = |&p: &u32| {
+            let old = parent[p as usize];
+            if old == NONE { NONE } else { rank[old as usize] }
+        };
+        let parent = post.iter().map(renumber).collect();
+        position.iter_mut().for_each(|p| *p = rank[*p as usize]);
+        Self { order, position, parent }
+    }
+
+    /// How many later positions each position touches; `None` if they add up to more than the budget.
+    fn counts(&self, graph: &Graph, budget: usize) -> Option<Vec<u32>> {
+        let n = self.order.len();
+        let (mut counts, mut mark) = (vec![0u32; n], vec![NONE; n]);
+        let mut total = 0usize;
+        for i in 0..n as u32 {
+            mark[i as usize] = i;
+            for &t in graph.neighbours(self.order[i as usize] as usize) {
+                let mut j = self.position[t as usize];
+                while j < i && mark[j as usize] != i {
+                    mark[j as usize] = i;
+                    counts[j as usize] += 1;
+                    total += 2;
+                    j = self.parent[j as usize];
+                }
+            }
+            if total > budget {
+                return None;
+            }
+        }
+        Some(counts)
+    }
+
+    /// Groups positions into fronts: chains of the tree whose later neighbours agree, or nearly.
+    fn fronts(self, counts: &[u32]) -> Plan {
+        let n = self.order.len();
+        // Each group: its first position, how many it has, how many rows beyond, zeros stored in vain, children.
+        struct Group {
+            first: usize,
+            width: usize,
+            rows: usize,
+            zeros: usize,
+            children: u32,
+        }
+        let mut children = vec![0u32; n];
+        self.parent.iter().filter(|&&p| p != NONE).for_each(|&p| children[p as usize] += 1);
+        let mut stack: Vec<Group> = Vec::new();
+        for j in 0..n {
+            let mut group =
+                Group { first: j, width: 1, rows: counts[j] as usize, zeros: 0, children: children[j] };
+            // The group just before is a child if its last position's parent is in this one.
+            while let Some(child) = stack.last() {
+                let last = child.first + child.width - 1;
+                let adopted = (group.first..=j).contains(&(self.parent[last] as usize));
+                if !adopted {
+                    break;
+                }
+                let added = child.width * (group.width + group.rows - child.rows);
+                let width = child.width + group.width;
+                let zeros = child.zeros + group.zeros + 2 * added;
+                let size = width * (width + 2 * group.rows);
+                let share = zeros as f64 / size as f64;
+                let merge = added == 0
+                    || width <= 4
+                    || width <= 16 && share < 0.4
+                    || width <= 48 && share < 0.1
+                    || share < 0.05;
+                if !merge {
+                    break;
+                }
+                group = Group {
+                    first: child.first,
+                    width,
+                    rows: group.rows,
+                    zeros,
+                    children: group.children + child.children - 1,
+                };
+                stack.pop();
+            }
+            stack.push(group);
+        }
+        let mut first: Vec<u32> = stack.iter().map(|g| g.first as u32).collect();
+        first.push(n as u32);
+        Plan {
+            order: self.order,
+            position: self.position,
+            first,
+            row_start: Vec::new(),
+            rows: Vec::new(),
+            children: stack.iter().map(|g| g.children).collect(),
+            offset: Vec::new(),
+        }
+    }
+}
+
+fn invert(order: &[u32]) -> Vec<u32> {
+    let mut position = vec![0; order.len()];
+    order.iter().enumerate().for_each(|(i, &v)| position[v as usize] = i as u32);
+    position
+}
+
+/// The nodes of a forest, children before their parents and every subtree in one piece.
+fn postorder(parent: &[u32]) -> Vec<u32> {
+    let n = parent.len();
+    let (mut child, mut sibling) = (vec![NONE; n], vec![NONE; n]);
+    let mut roots = Vec::new();
+    for v in (0..n).rev() {
+        match parent[v] {
+            NONE => roots.push(v as u32),
+            p => sibling[v] = std::mem::replace(&mut child[p as usize], v as u32),
+        }
+    }
+    let (mut order, mut work) = (Vec::with_capacity(n), Vec::new());
+    for root in roots.into_iter().rev() {
+        work.push(root);
+        while let Some(&v) = work.last() {
+            match std::mem::replace(&mut child[v as usize], NONE) {
+                NONE => {
+                    order.push(v);
+                    work.pop();
+                    if let (Some(&p), next) = (work.last(), sibling[v as usize]) {
+                        child[p as usize] = next;
+                    }
+                }
+                down => work.push(down),
+            }
+        }
+    }
+    order
+}
+
+/// The chain of a rule, eliminated.
+pub(crate) struct Elimination<'p> {
+    plan: &'p Plan,
+    /// Of each front: its rows of the eliminated chain, with what was redirected to them in the lower triangle, and
+    /// then what was redirected to it by the rows beyond.
+    numbers: Vec<f64>,
+    /// 1/d_j by position; 0 for a root.
+    inverse: Vec<f64>,
+    /// The positions of the roots, ascending: one for each recurrent class.
+    roots: Vec<u32>,
+    /// A state that was made a root.
+    pinned: Option<usize>,
+}
+
+/// Space that eliminations reuse.
+#[derive(Default)]
+pub(crate) struct Workspace {
+    numbers: Vec<f64>,
+    inverse: Vec<f64>,
+    entries: Vec<(u32, u32, f64)>,
+    bucket: Vec<u32>,
+    local: Vec<u32>,
+    front: Vec<f64>,
+    updates: Vec<f64>,
+    panel: Vec<f64>,
+}
+
+impl<'p> Elimination<'p> {
+    /// Eliminates the chain in which state s leads to the states and with the probabilities of `row(s)`. A state that is
+    /// pinned is made the root of its class: a choice that matters, because a bias is measured from the root, and where the
+    /// chain comes by there once in 10²⁰ steps nothing is left of it but rounding.
+    pub(crate) fn new<'m>(
+        plan: &'p Plan,
+        row: impl Fn(usize) -> (&'m [u32], &'m [f64]),
+        pinned: Option<usize>,
+        workspace: &mut Workspace,
+    ) -> Self {
+        let n = plan.order.len();
+        let row = |s: usize| if Some(s) == pinned { (&[][..], &[][..]) } else { row(s) };
+        let mut this = Self {
+            plan,
+            numbers: std::mem::take(&mut workspace.numbers),
+            inverse: std::mem::take(&mut workspace.inverse),
+            roots: Vec::new(),
+            pinned,
+        };
+        this.numbers.resize(plan.entries(), 0.0);
+        this.inverse.resize(n, 0.0);
+        sort_entries(plan, row, workspace);
+        let Workspace { entries, bucket, local, front, updates, panel, .. } = workspace;
+        local.resize(n, 0);
+        updates.clear();
+        let arch = Arch::new();
+        let mut waiting: Vec<usize> = Vec::new();
+        for f in 0..plan.fronts() {
+            let (begin, end) = (plan.first[f] as usize, plan.first[f + 1] as usize);
+            let rows = plan.rows(f);
+            let k = end - begin;
+            let size = k + rows.len();
+            // One more column: what was redirected to roots, which are out of the chain.
+            let stride = size + 1;
+            front.clear();
+            front.resize(size * stride, 0.0);
+            (begin..end).for_each(|j| local[j] = (j - begin) as u32);
+            rows.iter().enumerate().for_each(|(i, &r)| local[r as usize] = (k + i) as u32);
+            for &(i, t, p) in &entries[bucket[begin] as usize..bucket[end] as usize] {
+                front[local[i as usize] as usize * stride + local[t as usize] as usize] += p;
+            }
+            for _ in 0..plan.children[f] {
+                let child = waiting.pop().unwrap_or(0);
+                let touched = plan.rows(child);
+                let width = touched.len() + 1;
+                let start = updates.len() - touched.len() * width;
+                for (i, &r) in touched.iter().enumerate() {
+                    let into = &mut front[local[r as usize] as usize * stride..][..stride];
+                    let from = &updates[start + i * width..][..width];
+                    for (&t, x) in touched.iter().zip(from) {
+                        into[local[t as usize] as usize] += x;
+                    }
+                    into[size] += from[width - 1];
+                }
+                updates.truncate(start);
+            }
+            let inverse = &mut this.inverse[begin..end];
+            arch.dispatch(|| eliminate(front, size, k, inverse, panel));
+            let roots = (begin..end).filter(|&j| this.inverse[j] == 0.0).map(|j| j as u32);
+            this.roots.extend(roots);
+            let numbers = &mut this.numbers[plan.offset[f]..plan.offset[f + 1]];
+            for i in 0..k {
+                numbers[i * size..(i + 1) * size].copy_from_slice(&front[i * stride..i * stride + size]);
+            }
+            for i in k..size {
+                let at = k * size + (i - k) * k;
+                numbers[at..at + k].copy_from_slice(&front[i * stride..i * stride + k]);
+                updates.extend_from_slice(&front[i * stride + k..(i + 1) * stride]);
+            }
+            waiting.push(f);
+        }
+        this
+    }
+
+    /// Gives the space back.
+    pub(crate) fn recycle(self, workspace: &mut Workspace) {
+        (workspace.numbers, workspace.inverse) = (self.numbers, self.inverse);
+    }
+
+    /// The states at the roots of the recurrent classes, in the order of [`Evaluation::gains`].
+    pub(crate) fn roots(&self) -> impl Iterator<Item = usize> + '_ {
+        self.roots.iter().map(|&j| self.plan.order[j as usize] as usize)
+    }
+
+    /// Eliminates right-hand sides b, in place and by position: at a root this gives the sum of b over a
+    /// cycle from the root back to it. `at_root` is told the number of the root and that sum, and gives the value by
+    /// which the others shall count a visit to the root.
+    fn forward(&self, b: &mut [Lanes], mut at_root: impl FnMut(usize, &Lanes) -> Lanes) {
+        let plan = self.plan;
+        let arch = Arch::new();
+        let mut root = 0;
+        for f in 0..plan.fronts() {
+            let (begin, end) = (plan.first[f] as usize, plan.first[f + 1] as usize);
+            let (rows, k) = (plan.rows(f), end - begin);
+            let size = k + rows.len();
+            let numbers = &self.numbers[plan.offset[f]..plan.offset[f + 1]];
+            let (own, beyond) = numbers.split_at(k * size);
+            let (b_own, b_beyond) = b[begin..].split_at_mut(k);
+            for i in 0..k {
+                let mut sum = b_own[i];
+                for (x, b) in own[i * size..i * size + i].iter().zip(&*b_own) {
+                    add(&mut sum, *x, b);
+                }
+                if self.inverse[begin + i] == 0.0 {
+                    sum = at_root(root, &sum);
+                    root += 1;
+                }
+                b_own[i] = sum;
+            }
+            arch.dispatch(
+                #[inline(always)]
+                || {
+                    for (&r, redirected) in rows.iter().zip(beyond.chunks_exact(k)) {
+                        let sum = &mut b_beyond[r as usize - end];
+                        for (x, b) in redirected.iter().zip(&*b_own) {
+                            add(sum, *x, b);
+                        }
+                    }
+                },
+            );
+        }
+    }
+
+    /// From eliminated right-hand sides to the solution x of (I − P) x = b, in place and by position; roots keep
+    /// what they hold.
+    fn backward(&self, b: &mut [Lanes]) {
+        let plan = self.plan;
+        let arch = Arch::new();
+        for f in (0..plan.fronts()).rev() {
+            let (begin, end) = (plan.first[f] as usize, plan.first[f + 1] as usize);
+            let (rows, k) = (plan.rows(f), end - begin);
+            let size = k + rows.len();
+            let own = &self.numbers[plan.offset[f]..plan.offset[f] + k * size];
+            let (b_own, b_beyond) = b[begin..].split_at_mut(k);
+            arch.dispatch(
+                #[inline(always)]
+                || {
+                    for i in (0..k).rev() {
+                        let inverse = self.inverse[begin + i];
+                        if inverse == 0.0 {
+                            continue;
+                        }
+                        let mut sum = b_own[i];
+                        let row = &own[i * size..(i + 1) * size];
+                        for (x, b) in row[i + 1..k].iter().zip(&b_own[i + 1..]) {
+                            add(&mut sum, *x, b);
+                        }
+                        for (x, &r) in row[k..].iter().zip(rows) {
+                            add(&mut sum, *x, &b_beyond[r as usize - end]);
+                        }
+                        b_own[i] = sum.map(|x| x * inverse);
+                    }
+                },
+            );
+        }
+    }
+
+    /// Gain and bias of several rewards at once, of the same chain. `reward(s)` gives them; in place of a bias, lane
+    /// [`TIME`] gets the time to a root. The bias is 0 at the root of each class. `None` if a state is pinned and the chain has
+    /// other classes than its own.
+    pub(crate) fn evaluate<'m>(
+        &self,
+        row: impl Fn(usize) -> (&'m [u32], &'m [f64]),
+        reward: impl Fn(usize) -> Lanes,
+    ) -> Option<Evaluation> {
+        let order = &self.plan.order;
+        let with_time = |s: usize| {
+            let mut r = reward(s);
+            r[TIME] = 1.0;
+            r
+        };
+        let mut b: Vec<Lanes> = order.iter().map(|&s| with_time(s as usize)).collect();
+        let mut cycles: Vec<Lanes> = Vec::with_capacity(self.roots.len());
+        self.forward(&mut b, |_, cycle| {
+            cycles.push(*cycle);
+            [0.0; LANES]
+        });
+        if let Some(pinned) = self.pinned {
+            if cycles.len() > 1 {
+                return None;
+            }
+            // What is collected on the way to the pinned state, and how long that takes.
+            self.backward(&mut b);
+            let mut cycle = with_time(pinned);
+            let (targets, probabilities) = row(pinned);
+            for (&t, &p) in targets.iter().zip(probabilities) {
+                add(&mut cycle, p, &b[self.plan.position[t as usize] as usize]);
+            }
+            let gain = cycle.map(|x| x / cycle[TIME]);
+            for b in &mut b {
+                let time = b[TIME];
+                b[..TIME].iter_mut().zip(&gain).for_each(|(b, g)| *b -= time * g);
+            }
+            let bias = self.by_state(&b);
+            return Some(Evaluation { gains: vec![gain], by_state: Vec::new(), bias, cycle: cycle[TIME] });
+        }
+        let gains: Vec<Lanes> = cycles.iter().map(|cycle| cycle.map(|x| x / cycle[TIME])).collect();
+        let mut by_state = Vec::new();
+        if let [gain] = &gains[..] {
+            for b in &mut b {
+                let time = b[TIME];
+                b[..TIME].iter_mut().zip(gain).for_each(|(b, g)| *b -= time * g);
+            }
+        } else {
+            // Where a state may end in several classes its gain is that of the classes, by the chance of each.
+            let mut g = vec![[0.0; LANES]; order.len()];
+            self.forward(&mut g, |class, _| gains[class]);
+            self.backward(&mut g);
+            for ((b, g), &s) in b.iter_mut().zip(&g).zip(order) {
+                *b = with_time(s as usize);
+                b[..TIME].iter_mut().zip(g).for_each(|(b, g)| *b -= g);
+            }
+            self.forward(&mut b, |_, _| [0.0; LANES]);
+            by_state = self.by_state(&g);
+        }
+        self.backward(&mut b);
+        let cycle = cycles.iter().map(|cycle| cycle[TIME]).fold(0.0, f64::max);
+        Some(Evaluation { gains, by_state, bias: self.by_state(&b), cycle })
+    }
+
+    /// How often each state is visited on a cycle from the pinned state back to it.
+    pub(crate) fn visits<'m>(&self, row: impl Fn(usize) -> (&'m [u32], &'m [f64])) -> Vec<f64> {
+        let plan = self.plan;
+        let mut x = vec![0.0; plan.order.len()];
+        if let Some(pinned) = self.pinned {
+            let (targets, probabilities) = row(pinned);
+            for (&t, p) in targets.iter().zip(probabilities) {
+                x[plan.position[t as usize] as usize] = *p;
+            }
+            x[plan.position[pinned] as usize] = 0.0;
+        }
+        for f in 0..plan.fronts() {
+            let (begin, end) = (plan.first[f] as usize, plan.first[f + 1] as usize);
+            let (rows, k) = (plan.rows(f), end - begin);
+            let size = k + rows.len();
+            let own = &self.numbers[plan.offset[f]..plan.offset[f] + k * size];
+            for i in 0..k {
+                x[begin + i] *= self.inverse[begin + i];
+                let visits = x[begin + i];
+                let row = &own[i * size..(i + 1) * size];
+                (i + 1..k).for_each(|t| x[begin + t] += visits * row[t]);
+                rows.iter().zip(&row[k..]).for_each(|(&t, p)| x[t as usize] += visits * p);
+            }
+        }
+        for f in (0..plan.fronts()).rev() {
+            let (begin, end) = (plan.first[f] as usize, plan.first[f + 1] as usize);
+            let (rows, k) = (plan.rows(f), end - begin);
+            let size = k + rows.len();
+            let (own, beyond) = self.numbers[plan.offset[f]..plan.offset[f + 1]].split_at(k * size);
+            for (&r, redirected) in rows.iter().zip(beyond.chunks_exact(k)) {
+                let visits = x[r as usize];
+                redirected.iter().enumerate().for_each(|(j, p)| x[begin + j] += visits * p);
+            }
+            for i in (0..k).rev() {
+                // What leads to a root ends there.
+                if self.inverse[begin + i] == 0.0 {
+                    x[begin + i] = 0.0;
+                }
+                let visits = x[begin + i];
+                (0..i).for_each(|j| x[begin + j] += visits * own[i * size + j]);
+            }
+        }
+        if let Some(pinned) = self.pinned {
+            x[plan.position[pinned] as usize] = 1.0;
+        }
+        plan.position.iter().map(|&p| x[p as usize]).collect()
+    }
+
+    fn by_state(&self, by_position: &[Lanes]) -> Vec<Lanes> {
+        self.plan.position.iter().map(|&p| by_position[p as usize]).collect()
+    }
+}
+
+/// Gain and bias of several rewards.
+pub(crate) struct Evaluation {
+    /// The gain in each recurrent class.
+    pub(crate) gains: Vec<Lanes>,
+    /// The gain from each state; empty if there is one class.
+    pub(crate) by_state: Vec<Lanes>,
+    /// The bias, 0 at the root of each class.
+    pub(crate) bias: Vec<Lanes>,
+    /// The expected time from the root back to it; of several the longest.
+    pub(crate) cycle: f64,
+}
+
+impl Evaluation {
+    /// The gain from a state.
+    pub(crate) fn gain(&self, s: usize) -> &Lanes {
+        self.by_state.get(s).unwrap_or(&self.gains[0])
+    }
+}
+
+#[inline(always)]
+fn add(sum: &mut Lanes, x: f64, b: &Lanes) {
+    sum.iter_mut().zip(b).for_each(|(s, b)| *s += x * b);
+}
+
+/// The transitions of a chain by the front in which they are needed: that of the first of the two positions.
+fn sort_entries<'m>(plan: &Plan, row: impl Fn(usize) -> (&'m [u32], &'m [f64]), workspace: &mut Workspace) {
+    let n = plan.order.len();
+    let Workspace { entries, bucket, .. } = workspace;
+    bucket.clear();
+    bucket.resize(n + 2, 0);
+    let each = |take: &mut dyn FnMut(u32, u32, f64)| {
+        for (i, &s) in plan.order.iter().enumerate() {
+            let (targets, probabilities) = row(s as usize);
+            for (&t, &p) in targets.iter().zip(probabilities) {
+                let t = plan.position[t as usize];
+                if t as usize != i {
+                    take(i as u32, t, p);
+                }
+            }
+        }
+    };
+    each(&mut |i, t, _| bucket[i.min(t) as usize + 2] += 1);
+    (0..n).for_each(|i| bucket[i + 2] += bucket[i + 1]);
+    entries.clear();
+    entries.resize(bucket[n + 1] as usize, (0, 0, 0.0));
+    each(&mut |i, t, p| {
+        let at = &mut bucket[i.min(t) as usize + 1];
+        entries[*at as usize] = (i, t, p);
+        *at += 1;
+    });
+}
+
+/// States eliminated together before the rest of a front hears of it.
+const BLOCK: usize = 32;
+/// Products of matrices with fewer multiplications than this are written out.
+const SMALL: usize = 4096;
+
+/// Eliminates the first k states of a front with `size` states, in rows of size + 1 numbers.
+#[inline(always)]
+fn eliminate(front: &mut [f64], size: usize, k: usize, inverse: &mut [f64], panel: &mut Vec<f64>) {
+    let stride = size + 1;
+    for begin in (0..k).step_by(BLOCK) {
+        let end = (begin + BLOCK).min(k);
+        for j in begin..end {
+            let (above, below) = front.split_at_mut((j + 1) * stride);
+            let own = &above[j * stride..];
+            let leaving: f64 = own[j + 1..].iter().sum();
+            inverse[j] = if leaving > 0.0 { 1.0 / leaving } else { 0.0 };
+            // To a root goes what goes there: it is not redirected, but out of the chain.
+            let factor = if leaving > 0.0 { inverse[j] } else { 1.0 };
+            for (i, row) in (j + 1..size).zip(below.chunks_exact_mut(stride)) {
+                if row[j] == 0.0 {
+                    continue;
+                }
+                row[j] *= factor;
+                let x = row[j];
+                if leaving > 0.0 {
+                    // The other states of the block need all of their row, the rest only the columns of the block.
+                    let until = if i < end { stride } else { end };
+                    row[j + 1..until].iter_mut().zip(&own[j + 1..until]).for_each(|(r, o)| *r += x * o);
+                } else if i < end {
+                    row[size] += x;
+                }
+            }
+        }
+        let (m, width, depth) = (size - end, stride - end, end - begin);
+        if m == 0 {
+            continue;
+        }
+        let (above, below) = front.split_at_mut(end * stride);
+        // What went to roots of this block is out of the chain.
+        for j in (begin..end).filter(|&j| inverse[j] == 0.0) {
+            for row in below.chunks_exact_mut(stride) {
+                row[size] += row[j];
+            }
+        }
+        if m * width * depth < SMALL {
+            for row in below.chunks_exact_mut(stride) {
+                let (redirected, rest) = row.split_at_mut(end);
+                for (j, &x) in (begin..end).zip(&redirected[begin..]) {
+                    if x != 0.0 && inverse[j] != 0.0 {
+                        let own = &above[j * stride + end..(j + 1) * stride];
+                        rest.iter_mut().zip(own).for_each(|(r, o)| *r += x * o);
+                    }
+                }
+            }
+        } else {
+            // The rows of roots hold nothing but zeros beyond them.
+            panel.clear();
+            below.chunks_exact(stride).for_each(|row| panel.extend_from_slice(&row[begin..end]));
+            let own = MatRef::from_row_major_slice_with_stride(
+                &above[begin * stride + end..],
+                depth,
+                width,
+                stride,
+            );
+            let redirected = MatRef::from_row_major_slice(panel.as_slice(), m, depth);
+            // (In faer 0.24 the constructor for rows with a stride confuses the strides.)
+            let rest = MatMut::from_column_major_slice_with_stride_mut(&mut below[end..], width, m, stride)
+                .transpose_mut();
+            matmul(rest, Accum::Add, redirected, own, 1.0, Par::Seq);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use acrl::Rng;
+
+    type Row = (Vec<u32>, Vec<f64>);
+
+    /// A walk on a grid with drift, walls, and here and there a trap.
+    fn walk(side: usize, traps: usize, seed: u64) -> Vec<Row> {
+        let mut rng = Rng::new(seed);
+        let mut rows: Vec<Row> = (0..side * side)
+            .map(|s| {
+                let (x, y) = (s % side, s / side);
+                let mut to: Vec<u32> = vec![s as u32];
+                to.extend((x > 0).then(|| s as u32 - 1));
+                to.extend((x + 1 < side).then(|| s as u32 + 1));
+                to.extend((y > 0).then(|| (s - side) as u32));
+                to.extend((y + 1 < side).then(|| (s + side) as u32));
+                let shares: Vec<f64> = to.iter().map(|_| rng.uniform().powi(3) + 1e-3).collect();
+                let total: f64 = shares.iter().sum();
+                (to, shares.iter().map(|p| p / total).collect())
+            })
+            .collect();
+        for _ in 0..traps {
+            let s = rng.index(side * side);
+            rows[s] = (vec![s as u32], vec![1.0]);
+        }
+        rows
+    }
+
+    fn check(rows: &[Row], pinned: Option<usize>, reward: impl Fn(usize) -> Lanes + Copy) -> Evaluation {
+        let n = rows.len();
+        let graph = Graph::symmetric(n, |s| &rows[s].0);
+        let plan = Plan::new(&graph, usize::MAX).unwrap();
+        let row = |s: usize| (&rows[s].0[..], &rows[s].1[..]);
+        let mut workspace = Workspace::default();
+        // Twice, so that the workspace is not clean.
+        Elimination::new(&plan, row, None, &mut workspace).recycle(&mut workspace);
+        let evaluation = Elimination::new(&plan, row, pinned, &mut workspace).evaluate(row, reward).unwrap();
+        for s in 0..n {
+            let mean = |x: &dyn Fn(usize) -> f64| -> f64 {
+                rows[s].0.iter().zip(&rows[s].1).map(|(&t, p)| p * x(t as usize)).sum()
+            };
+            for lane in 0..LANES - 1 {
+                let g = evaluation.gain(s)[lane];
+                let size = evaluation.bias[s][lane].abs() + 1.0;
+                let h = reward(s)[lane] - g + mean(&|t| evaluation.bias[t][lane]) - evaluation.bias[s][lane];
+                assert!(h.abs() < 1e-10 * size, "state {s}, lane {lane}: {h} in the second equation");
+                let g = mean(&|t| evaluation.gain(t)[lane]) - g;
+                assert!(g.abs() < 1e-13, "state {s}, lane {lane}: {g} in the first equation");
+            }
+        }
+        evaluation
+    }
+
+    fn reward(s: usize) -> Lanes {
+        std::array::from_fn(|lane| ((s * 7 + lane * 13) % 11) as f64 / 11.0)
+    }
+
+    #[test]
+    fn gain_and_bias_solve_their_equations() {
+        for side in [1, 2, 3, 7, 12, 40] {
+            let rows = walk(side, 0, side as u64);
+            let free = check(&rows, None, reward);
+            let pinned = check(&rows, Some(side * side / 3), reward);
+            assert_eq!((free.gains.len(), pinned.gains.len()), (1, 1));
+            for (a, b) in free.gains[0].iter().zip(&pinned.gains[0]) {
+                assert!((a - b).abs() < 1e-13);
+            }
+        }
+    }
+
+    #[test]
+    fn every_trap_is_a_class_of_its_own() {
+        for (side, traps) in [(3, 1), (12, 5), (40, 30)] {
+            let rows = walk(side, traps, 5);
+            let alone = rows.iter().filter(|row| row.0.len() == 1).count();
+            let evaluation = check(&rows, None, reward);
+            assert_eq!(evaluation.gains.len(), alone);
+        }
+    }
+
+    #[test]
+    fn visits_add_up_to_the_length_of_a_cycle_and_to_the_gain() {
+        let rows = walk(12, 0, 3);
+        let graph = Graph::symmetric(144, |s| &rows[s].0);
+        let plan = Plan::new(&graph, usize::MAX).unwrap();
+        let row = |s: usize| (&rows[s].0[..], &rows[s].1[..]);
+        let elimination = Elimination::new(&plan, row, Some(17), &mut Workspace::default());
+        let evaluation = elimination.evaluate(row, reward).unwrap();
+        let visits = elimination.visits(row);
+        let time: f64 = visits.iter().sum();
+        assert!((time / evaluation.cycle - 1.0).abs() < 1e-12);
+        let collected: f64 = visits.iter().enumerate().map(|(s, x)| x * reward(s)[2]).sum();
+        assert!((collected / time - evaluation.gains[0][2]).abs() < 1e-13);
+    }
+}

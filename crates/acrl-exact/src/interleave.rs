@@ -1,0 +1,288 @@
+//! Lagrangian maximisers of large end components, approached while the prices still move.
+//!
+//! Policy iteration to the end at every λ would be a waste: so a round does one step of it. From the bias of the last rule at
+//! the new λ a few Gauss–Seidel sweeps of the Bellman operator lead to a value function v, whose greedy rule is the next
+//! one. Its values are a column of the master program; and v, whatever it is, gives an upper bound: with ρ = r₀ + λ·r no policy's
+//! Lagrangian exceeds max_{s,a} (ρ(s, a) + Σ p v − v(s)) − λ·c.
+
+use crate::FiniteTask;
+use crate::evaluate::{Evaluated, Evaluator};
+use crate::part::Part;
+
+/// Sweeps of a round, alternately forth and back.
+const SWEEPS: usize = 16;
+/// Values are kept within this many times the rewards' range (or 100 for each state, if that is more), so that a part of the
+/// model that a rule hardly ever leaves does not drown the rest.
+const LIMIT: f64 = 1e6;
+/// The price of time, as a share of the distance between the bounds.
+const PATIENCE_PRICE: f64 = 1e-4;
+/// Rounds without a new column after which there is nothing more to find.
+const STALLED: usize = 60;
+
+/// A rule's value vector.
+pub(crate) struct Column {
+    pub(crate) values: Vec<f64>,
+    /// How far each value may be off.
+    pub(crate) errors: Vec<f64>,
+    pub(crate) rule: Rule,
+}
+
+/// A rule of a part, small; and a state of the class whose values are meant.
+#[derive(Debug, Clone)]
+pub(crate) struct Rule {
+    actions: Actions,
+    root: u32,
+    /// Whether the rule may also end in another class.
+    several: bool,
+}
+
+#[derive(Debug, Clone)]
+enum Actions {
+    Few(Vec<u8>),
+    Many(Vec<u32>),
+}
+
+impl Rule {
+    fn new(part: &Part, rule: &[u32], root: usize, several: bool) -> Self {
+        let action = |s: usize| rule[s] - part.choices_of(s).start as u32;
+        let few = (0..rule.len()).all(|s| action(s) < 256);
+        let actions = if few {
+            Actions::Few((0..rule.len()).map(|s| action(s) as u8).collect())
+        } else {
+            Actions::Many((0..rule.len()).map(action).collect())
+        };
+        Self { actions, root: root as u32, several }
+    }
+
+    fn choice(&self, part: &Part, s: usize) -> usize {
+        let action = match &self.actions {
+            Actions::Few(actions) => usize::from(actions[s]),
+            Actions::Many(actions) => actions[s] as usize,
+        };
+        part.choices_of(s).start + action
+    }
+
+    /// The rule for the whole model, by the numbers of actions; from every state it leads to the class that is meant.
+    pub(crate) fn expand(&self, task: &FiniteTask<'_>, part: &Part) -> Vec<usize> {
+        let model = task.model();
+        let mut choices: Vec<usize> = (0..part.len()).map(|s| self.choice(part, s)).collect();
+        if self.several {
+            lead_to(part, &mut choices, self.root as usize);
+        }
+        // Outside of the only end component nothing lasts, whatever is done there.
+        let mut rule = vec![0; model.states()];
+        for (s, choice) in choices.into_iter().enumerate() {
+            let state = part.state(s);
+            rule[state] = part.choice(choice) - model.choices(state).start;
+        }
+        rule
+    }
+}
+
+/// Changes a rule where it may end elsewhere than in the class of `root`: there it takes a step on a shortest way to where it
+/// does not.
+fn lead_to(part: &Part, choices: &mut [usize], root: usize) {
+    let n = part.len();
+    // The class itself: all that the rule reaches from the root.
+    let mut home = vec![false; n];
+    let mut work = vec![root];
+    while let Some(s) = work.pop() {
+        if !std::mem::replace(&mut home[s], true) {
+            work.extend(part.transitions(choices[s]).0.iter().map(|&t| t as usize));
+        }
+    }
+    // Who can step to whom, backwards.
+    let mut first = vec![0usize; n + 1];
+    for s in 0..n {
+        part.successors(s).iter().for_each(|&t| first[t as usize + 1] += 1);
+    }
+    (0..n).for_each(|s| first[s + 1] += first[s]);
+    let mut back = vec![0u32; first[n]];
+    let mut next = first.clone();
+    for s in 0..n {
+        for &t in part.successors(s) {
+            back[next[t as usize]] = s as u32;
+            next[t as usize] += 1;
+        }
+    }
+    let mut queue: Vec<usize> = (0..n).filter(|&s| home[s]).collect();
+    let mut at = 0;
+    while at < queue.len() {
+        let t = queue[at];
+        at += 1;
+        for &s in &back[first[t]..first[t + 1]] {
+            let s = s as usize;
+            if !home[s] {
+                home[s] = true;
+                let leads = |c: &usize| part.transitions(*c).0.contains(&(t as u32));
+                // The rule's own action, if it leads there too.
+                let own = Some(choices[s]).filter(leads);
+                if let Some(choice) = own.or_else(|| part.choices_of(s).find(leads)) {
+                    choices[s] = choice;
+                }
+                queue.push(s);
+            }
+        }
+    }
+}
+
+/// Rules and their columns, round by round.
+pub(crate) struct Interleaved<'t> {
+    part: &'t Part,
+    evaluator: Evaluator,
+    rule: Vec<u32>,
+    evaluated: Option<Evaluated>,
+    v: Vec<f64>,
+    /// Σ w_i r_i of each choice.
+    rho: Vec<f64>,
+    stalled: usize,
+}
+
+impl<'t> Interleaved<'t> {
+    pub(crate) fn new(part: &'t Part) -> Self {
+        Self {
+            part,
+            evaluator: Evaluator::new(),
+            rule: (0..part.len()).map(|s| part.choices_of(s).start as u32).collect(),
+            evaluated: None,
+            v: vec![0.0; part.len()],
+            rho: vec![0.0; part.choice_count()],
+            stalled: 0,
+        }
+    }
+
+    pub(crate) fn part(&self) -> &'t Part {
+        self.part
+    }
+
+    /// Whether round after round brought nothing new.
+    pub(crate) fn exhausted(&self) -> bool {
+        self.stalled >= STALLED
+    }
+
+    /// Tells whether the columns of the last round were new.
+    pub(crate) fn learnt(&mut self, new: bool) {
+        self.stalled = if new { 0 } else { self.stalled + 1 };
+    }
+
+    /// The columns of the present rule, with values that are known to within `enough` of each reward's range.
+    pub(crate) fn columns(&mut self, task: &FiniteTask<'_>, weights: &[f64], enough: f64) -> Vec<Column> {
+        let part = self.part;
+        let reward = |c: usize| task.rewards(part.choice(c));
+        let enough: Vec<f64> = task.ranges().iter().map(|range| enough * range).collect();
+        let evaluated = self.evaluator.evaluate(part, &self.rule, &reward, &enough);
+        // Of many classes those that are best for one of the rewards, or for all of them as weighted.
+        let classes = &evaluated.classes;
+        let mut chosen: Vec<usize> = (0..classes.len()).collect();
+        if classes.len() > 16 {
+            let best = |value: &dyn Fn(&[f64]) -> f64| {
+                (0..classes.len()).max_by(|&a, &b| value(&classes[a].1).total_cmp(&value(&classes[b].1)))
+            };
+            chosen = (0..weights.len()).filter_map(|i| best(&|values| values[i])).collect();
+            chosen.extend(best(&|values| dot(values, weights)));
+            chosen.sort_unstable();
+            chosen.dedup();
+        }
+        let several = classes.len() > 1;
+        let column = |&class: &usize| {
+            let (root, values, errors) = &classes[class];
+            let rule = Rule::new(part, &self.rule, *root, several);
+            Column { values: values.clone(), errors: errors.clone(), rule }
+        };
+        let columns = chosen.iter().map(column).collect();
+        self.evaluated = Some(evaluated);
+        columns
+    }
+
+    /// Improves the rule for weights w₀ … w_m and returns an upper bound on Σ w_i V_i of every policy. `distance` is how far
+    /// apart the bounds on the optimum are.
+    pub(crate) fn improve(&mut self, task: &FiniteTask<'_>, weights: &[f64], distance: f64) -> f64 {
+        let part = self.part;
+        let n = part.len();
+        let scale: f64 = weights.iter().zip(task.ranges()).map(|(w, r)| (w * r).abs()).sum();
+        for (c, rho) in self.rho.iter_mut().enumerate() {
+            *rho = dot(task.rewards(part.choice(c)), weights);
+        }
+        let Some(evaluated) = &self.evaluated else { return f64::INFINITY };
+        let gains = || evaluated.classes.iter().map(|(_, values, _)| dot(values, weights));
+        let (least, gain) =
+            gains().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), g| (l.min(g), h.max(g)));
+        // Where two parts of the model are as good as each other it would be right to stay in either, and no rule would lead
+        // from one to the other for ages. A small price of time decides for where the rule is at home.
+        let price = PATIENCE_PRICE * 10f64.powi((self.stalled / 4).min(3) as i32);
+        let price = (price * distance).clamp(1e-13 * scale, 1e-3 * scale);
+        evaluated.bias(weights, &mut self.v);
+        self.v.iter_mut().enumerate().for_each(|(s, v)| *v -= price * evaluated.time(s));
+        if gain - least > 1e-12 * scale {
+            // Better classes first: as if there were many steps to go.
+            let span = self.v.iter().fold(0.0, |m: f64, v| m.max(v.abs()));
+            let steps = 1e3 * (span + scale) / (gain - least);
+            for s in 0..n {
+                self.v[s] += steps * (evaluated.gain(weights, s).unwrap_or(gain) - gain);
+            }
+        }
+        let limit = scale * LIMIT.max(100.0 * n as f64);
+        self.v.iter_mut().for_each(|v| *v = v.clamp(-limit, limit));
+        for sweep in 0..SWEEPS {
+            self.sweep(gain + price, sweep % 2 == 1);
+        }
+        self.greedy(scale)
+    }
+
+    /// One Gauss–Seidel sweep: v(s) ← max_a (ρ_a − g + Σ_{t ≠ s} p v(t))/(1 − p(s)).
+    fn sweep(&mut self, gain: f64, backwards: bool) {
+        let (part, v, rho) = (self.part, &mut self.v, &self.rho);
+        let n = part.len();
+        let mut update = |s: usize| {
+            let mut best = f64::NEG_INFINITY;
+            for c in part.choices_of(s) {
+                let (targets, probabilities) = part.transitions(c);
+                let (mut x, mut stay) = (rho[c] - gain, 0.0);
+                for (&t, p) in targets.iter().zip(probabilities) {
+                    if t as usize == s {
+                        stay += p;
+                    } else {
+                        x += p * v[t as usize];
+                    }
+                }
+                // Where an action stays for good, a step counts as a step.
+                let x = if stay < 1.0 { x / (1.0 - stay) } else { x + v[s] };
+                best = best.max(x);
+            }
+            v[s] = best;
+        };
+        if backwards { (0..n).rev().for_each(&mut update) } else { (0..n).for_each(&mut update) }
+    }
+
+    /// Takes the rule that is greedy for v, keeping actions that tie, and returns max (ρ_a + Σ p v − v(s)).
+    fn greedy(&mut self, scale: f64) -> f64 {
+        let (part, v, rho) = (self.part, &self.v, &self.rho);
+        let advance = |s: usize, c: usize| {
+            let (targets, probabilities) = part.transitions(c);
+            let rise = |(&t, p): (&u32, &f64)| p * (v[t as usize] - v[s]);
+            rho[c] + targets.iter().zip(probabilities).map(rise).sum::<f64>()
+        };
+        let (mut bound, mut size) = (f64::NEG_INFINITY, 0.0f64);
+        for s in 0..part.len() {
+            let own = advance(s, self.rule[s] as usize);
+            let (mut best, mut choice) = (own + 1e-12 * scale + 4e-16 * v[s].abs(), self.rule[s]);
+            let mut most = own;
+            for c in part.choices_of(s) {
+                let x = advance(s, c);
+                most = most.max(x);
+                if x > best {
+                    (best, choice) = (x, c as u32);
+                }
+            }
+            self.rule[s] = choice;
+            bound = bound.max(most);
+            size = size.max(v[s].abs());
+        }
+        // What rounding may have hidden.
+        bound + 1e-15 * (scale + size)
+    }
+}
+
+fn dot(x: &[f64], y: &[f64]) -> f64 {
+    x.iter().zip(y).map(|(x, y)| x * y).sum()
+}

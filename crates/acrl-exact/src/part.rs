@@ -1,0 +1,83 @@
+//! One end component of a model, as arrays for fast sweeps.
+
+use acrl::FiniteCmdp;
+
+/// The states of an end component and the choices that stay in it.
+#[derive(Debug)]
+pub(crate) struct Part {
+    /// The model's number of each state.
+    states: Vec<u32>,
+    /// The model's number of each choice.
+    choices: Vec<u32>,
+    first_choice: Vec<u32>,
+    first: Vec<u32>,
+    targets: Vec<u32>,
+    probabilities: Vec<f64>,
+}
+
+impl Part {
+    /// The end component with these states, ascending.
+    pub(crate) fn new(model: &FiniteCmdp, states: &[usize]) -> Self {
+        const OUTSIDE: u32 = u32::MAX;
+        let mut position = vec![OUTSIDE; model.states()];
+        states.iter().enumerate().for_each(|(i, &s)| position[s] = i as u32);
+        let mut part = Self {
+            states: states.iter().map(|&s| s as u32).collect(),
+            choices: Vec::new(),
+            first_choice: vec![0],
+            first: vec![0],
+            targets: Vec::with_capacity(model.transitions()),
+            probabilities: Vec::with_capacity(model.transitions()),
+        };
+        for &s in states {
+            for c in model.choices(s) {
+                let choice = model.choice(c);
+                if choice.targets.iter().all(|&t| position[t as usize] != OUTSIDE) {
+                    part.targets.extend(choice.targets.iter().map(|&t| position[t as usize]));
+                    part.probabilities.extend_from_slice(choice.probabilities);
+                    part.first.push(part.targets.len() as u32);
+                    part.choices.push(c as u32);
+                }
+            }
+            part.first_choice.push(part.choices.len() as u32);
+        }
+        part
+    }
+
+    /// The number of states.
+    pub(crate) fn len(&self) -> usize {
+        self.states.len()
+    }
+
+    pub(crate) fn choice_count(&self) -> usize {
+        self.choices.len()
+    }
+
+    /// The model's number of a state.
+    pub(crate) fn state(&self, s: usize) -> usize {
+        self.states[s] as usize
+    }
+
+    /// The model's number of a choice.
+    #[inline(always)]
+    pub(crate) fn choice(&self, choice: usize) -> usize {
+        self.choices[choice] as usize
+    }
+
+    #[inline(always)]
+    pub(crate) fn choices_of(&self, s: usize) -> std::ops::Range<usize> {
+        self.first_choice[s] as usize..self.first_choice[s + 1] as usize
+    }
+
+    #[inline(always)]
+    pub(crate) fn transitions(&self, choice: usize) -> (&[u32], &[f64]) {
+        let range = self.first[choice] as usize..self.first[choice + 1] as usize;
+        (&self.targets[range.clone()], &self.probabilities[range])
+    }
+
+    /// All states that any choice of s may lead to, with repetitions.
+    pub(crate) fn successors(&self, s: usize) -> &[u32] {
+        let choices = self.choices_of(s);
+        &self.targets[self.first[choices.start] as usize..self.first[choices.end] as usize]
+    }
+}
