@@ -4,7 +4,7 @@
 //! P(i, t) += P(i, j) P(j, t)/d_j, with d_j = Σ_t P(j, t) over the states that are left. (Grassmann, Taksar
 //! and Heyman: d_j is 1 − P(j, j), but computed as a sum.) Every number is a sum of products of
 //! probabilities, so each has nearly full relative precision, however close the chain is to
-//! falling into parts, and a state without anywhere to go (d_j = 0, exactly) is the last one of a recurrent class,
+//! falling into parts, and a state without anywhere to go (d_j = 0) is the last one of a recurrent class,
 //! its *root*: so the classes of a chain come out of the elimination itself.
 //!
 //! The sparsity is that of the whole model, whatever the rule: so states are ordered once, by nested dissection, and
@@ -21,6 +21,8 @@ use crate::ordering::{Graph, nested_dissection};
 pub(crate) const LANES: usize = 8;
 /// The lane of the time, which is not free for rewards.
 pub(crate) const TIME: usize = LANES - 1;
+/// The lane of the chance to end in another class, which is not free either.
+pub(crate) const LOSS: usize = LANES - 2;
 /// One number of each right-hand side.
 pub(crate) type Lanes = [f64; LANES];
 
@@ -287,8 +289,8 @@ pub(crate) struct Elimination<'p> {
     inverse: Vec<f64>,
     /// The positions of the roots, ascending: one for each recurrent class.
     roots: Vec<u32>,
-    /// A state that was made a root.
-    pinned: Option<usize>,
+    /// The state that was made a root.
+    pinned: usize,
 }
 
 /// Space that eliminations reuse.
@@ -305,17 +307,17 @@ pub(crate) struct Workspace {
 }
 
 impl<'p> Elimination<'p> {
-    /// Eliminates the chain in which state s leads to the states and with the probabilities of `row(s)`. A state that is
-    /// pinned is made the root of its class: a choice that matters, because a bias is measured from the root, and where the
+    /// Eliminates the chain in which state s leads to the states and with the probabilities of `row(s)`. The pinned state is
+    /// made the root of its class: a choice that matters, because a bias is measured from the root, and where the
     /// chain comes by there once in 10²⁰ steps nothing is left of it but rounding.
     pub(crate) fn new<'m>(
         plan: &'p Plan,
         row: impl Fn(usize) -> (&'m [u32], &'m [f64]),
-        pinned: Option<usize>,
+        pinned: usize,
         workspace: &mut Workspace,
     ) -> Self {
         let n = plan.order.len();
-        let row = |s: usize| if Some(s) == pinned { (&[][..], &[][..]) } else { row(s) };
+        let row = |s: usize| if s == pinned { (&[][..], &[][..]) } else { row(s) };
         let mut this = Self {
             plan,
             numbers: std::mem::take(&mut workspace.numbers),
@@ -381,11 +383,6 @@ impl<'p> Elimination<'p> {
     /// Gives the space back.
     pub(crate) fn recycle(self, workspace: &mut Workspace) {
         (workspace.numbers, workspace.inverse) = (self.numbers, self.inverse);
-    }
-
-    /// The states at the roots of the recurrent classes, in the order of [`Evaluation::gains`].
-    pub(crate) fn roots(&self) -> impl Iterator<Item = usize> + '_ {
-        self.roots.iter().map(|&j| self.plan.order[j as usize] as usize)
     }
 
     /// Eliminates right-hand sides b, in place and by position: at a root this gives the sum of b over a
@@ -461,80 +458,54 @@ impl<'p> Elimination<'p> {
         }
     }
 
-    /// Gain and bias of several rewards at once, of the same chain. `reward(s)` gives them; in place of a bias, lane
-    /// [`TIME`] gets the time to a root. The bias is 0 at the root of each class. `None` if a state is pinned and the chain has
-    /// other classes than its own.
+    /// Gain and bias of several rewards at once, of the same chain; `reward(s)` gives them.
     pub(crate) fn evaluate<'m>(
         &self,
         row: impl Fn(usize) -> (&'m [u32], &'m [f64]),
         reward: impl Fn(usize) -> Lanes,
-    ) -> Option<Evaluation> {
-        let order = &self.plan.order;
+    ) -> Evaluation {
+        let (order, pinned) = (&self.plan.order, self.plan.position[self.pinned]);
         let with_time = |s: usize| {
             let mut r = reward(s);
-            r[TIME] = 1.0;
+            (r[TIME], r[LOSS]) = (1.0, 0.0);
             r
         };
         let mut b: Vec<Lanes> = order.iter().map(|&s| with_time(s as usize)).collect();
-        let mut cycles: Vec<Lanes> = Vec::with_capacity(self.roots.len());
-        self.forward(&mut b, |_, cycle| {
-            cycles.push(*cycle);
-            [0.0; LANES]
+        let mut others = Vec::new();
+        self.forward(&mut b, |root, cycle| {
+            let mut value = [0.0; LANES];
+            if self.roots[root] != pinned {
+                let state = order[self.roots[root] as usize] as usize;
+                others.push((state, cycle.map(|x| x / cycle[TIME])));
+                value[LOSS] = 1.0;
+            }
+            value
         });
-        if let Some(pinned) = self.pinned {
-            if cycles.len() > 1 {
-                return None;
-            }
-            // What is collected on the way to the pinned state, and how long that takes.
-            self.backward(&mut b);
-            let mut cycle = with_time(pinned);
-            let (targets, probabilities) = row(pinned);
-            for (&t, &p) in targets.iter().zip(probabilities) {
-                add(&mut cycle, p, &b[self.plan.position[t as usize] as usize]);
-            }
-            let gain = cycle.map(|x| x / cycle[TIME]);
-            for b in &mut b {
-                let time = b[TIME];
-                b[..TIME].iter_mut().zip(&gain).for_each(|(b, g)| *b -= time * g);
-            }
-            let bias = self.by_state(&b);
-            return Some(Evaluation { gains: vec![gain], by_state: Vec::new(), bias, cycle: cycle[TIME] });
-        }
-        let gains: Vec<Lanes> = cycles.iter().map(|cycle| cycle.map(|x| x / cycle[TIME])).collect();
-        let mut by_state = Vec::new();
-        if let [gain] = &gains[..] {
-            for b in &mut b {
-                let time = b[TIME];
-                b[..TIME].iter_mut().zip(gain).for_each(|(b, g)| *b -= time * g);
-            }
-        } else {
-            // Where a state may end in several classes its gain is that of the classes, by the chance of each.
-            let mut g = vec![[0.0; LANES]; order.len()];
-            self.forward(&mut g, |class, _| gains[class]);
-            self.backward(&mut g);
-            for ((b, g), &s) in b.iter_mut().zip(&g).zip(order) {
-                *b = with_time(s as usize);
-                b[..TIME].iter_mut().zip(g).for_each(|(b, g)| *b -= g);
-            }
-            self.forward(&mut b, |_, _| [0.0; LANES]);
-            by_state = self.by_state(&g);
-        }
+        // What is collected on the way to the pinned state, and how long that takes.
         self.backward(&mut b);
-        let cycle = cycles.iter().map(|cycle| cycle[TIME]).fold(0.0, f64::max);
-        Some(Evaluation { gains, by_state, bias: self.by_state(&b), cycle })
+        let mut cycle = with_time(self.pinned);
+        let (targets, probabilities) = row(self.pinned);
+        for (&t, &p) in targets.iter().zip(probabilities) {
+            add(&mut cycle, p, &b[self.plan.position[t as usize] as usize]);
+        }
+        let gain = cycle.map(|x| x / cycle[TIME]);
+        for b in &mut b {
+            let time = b[TIME];
+            b[..LOSS].iter_mut().zip(&gain).for_each(|(b, g)| *b -= time * g);
+        }
+        let bias = self.plan.position.iter().map(|&p| b[p as usize]).collect();
+        Evaluation { gain, others, bias, cycle: cycle[TIME], loss: cycle[LOSS] }
     }
 
     /// How often each state is visited on a cycle from the pinned state back to it.
     pub(crate) fn visits<'m>(&self, row: impl Fn(usize) -> (&'m [u32], &'m [f64])) -> Vec<f64> {
         let plan = self.plan;
         let mut x = vec![0.0; plan.order.len()];
-        if let Some(pinned) = self.pinned {
-            let (targets, probabilities) = row(pinned);
-            for (&t, p) in targets.iter().zip(probabilities) {
-                x[plan.position[t as usize] as usize] = *p;
-            }
-            x[plan.position[pinned] as usize] = 0.0;
+        let (targets, probabilities) = row(self.pinned);
+        for (&t, p) in targets.iter().zip(probabilities) {
+            x[plan.position[t as usize] as usize] = *p;
         }
+        x[plan.position[self.pinned] as usize] = 0.0;
         for f in 0..plan.fronts() {
             let (begin, end) = (plan.first[f] as usize, plan.first[f + 1] as usize);
             let (rows, k) = (plan.rows(f), end - begin);
@@ -566,34 +537,24 @@ impl<'p> Elimination<'p> {
                 (0..i).for_each(|j| x[begin + j] += visits * own[i * size + j]);
             }
         }
-        if let Some(pinned) = self.pinned {
-            x[plan.position[pinned] as usize] = 1.0;
-        }
+        x[plan.position[self.pinned] as usize] = 1.0;
         plan.position.iter().map(|&p| x[p as usize]).collect()
-    }
-
-    fn by_state(&self, by_position: &[Lanes]) -> Vec<Lanes> {
-        self.plan.position.iter().map(|&p| by_position[p as usize]).collect()
     }
 }
 
 /// Gain and bias of several rewards.
 pub(crate) struct Evaluation {
-    /// The gain in each recurrent class.
-    pub(crate) gains: Vec<Lanes>,
-    /// The gain from each state; empty if there is one class.
-    pub(crate) by_state: Vec<Lanes>,
-    /// The bias, 0 at the root of each class.
+    /// The gain in the class of the pinned state.
+    pub(crate) gain: Lanes,
+    /// The root of every other class, and the gain there.
+    pub(crate) others: Vec<(usize, Lanes)>,
+    /// The bias, 0 at the pinned state; in lane [`TIME`] the expected time to get there or into another class, in lane
+    /// [`LOSS`] the chance of the latter. Where there is one the bias means nothing.
     pub(crate) bias: Vec<Lanes>,
-    /// The expected time from the root back to it; of several the longest.
+    /// The expected time from the pinned state back to it.
     pub(crate) cycle: f64,
-}
-
-impl Evaluation {
-    /// The gain from a state.
-    pub(crate) fn gain(&self, s: usize) -> &Lanes {
-        self.by_state.get(s).unwrap_or(&self.gains[0])
-    }
+    /// The chance to end in another class instead: the pinned state is recurrent if there is none.
+    pub(crate) loss: f64,
 }
 
 #[inline(always)]
@@ -629,6 +590,9 @@ fn sort_entries<'m>(plan: &Plan, row: impl Fn(usize) -> (&'m [u32], &'m [f64]), 
     });
 }
 
+/// A state that is left with a smaller probability is not left: what would come of it is far below rounding, and the times
+/// would overflow.
+const NEVER: f64 = 1e-60;
 /// States eliminated together before the rest of a front hears of it.
 const BLOCK: usize = 32;
 /// Products of matrices with fewer multiplications than this are written out.
@@ -642,8 +606,12 @@ fn eliminate(front: &mut [f64], size: usize, k: usize, inverse: &mut [f64], pane
         let end = (begin + BLOCK).min(k);
         for j in begin..end {
             let (above, below) = front.split_at_mut((j + 1) * stride);
-            let own = &above[j * stride..];
-            let leaving: f64 = own[j + 1..].iter().sum();
+            let own = &mut above[j * stride..];
+            let mut leaving: f64 = own[j + 1..].iter().sum();
+            if leaving < NEVER {
+                own[j + 1..].fill(0.0);
+                leaving = 0.0;
+            }
             inverse[j] = if leaving > 0.0 { 1.0 / leaving } else { 0.0 };
             // To a root goes what goes there: it is not redirected, but out of the chain.
             let factor = if leaving > 0.0 { inverse[j] } else { 1.0 };
@@ -732,44 +700,42 @@ mod tests {
         rows
     }
 
-    fn check(rows: &[Row], pinned: Option<usize>, reward: impl Fn(usize) -> Lanes + Copy) -> Evaluation {
+    fn reward(s: usize) -> Lanes {
+        std::array::from_fn(|lane| ((s * 7 + lane * 13) % 11) as f64 / 11.0)
+    }
+
+    /// Evaluates, and checks g + h = r + P h wherever another class cannot be reached.
+    fn check(rows: &[Row], pinned: usize) -> Evaluation {
         let n = rows.len();
         let graph = Graph::symmetric(n, |s| &rows[s].0);
         let plan = Plan::new(&graph, usize::MAX).unwrap();
         let row = |s: usize| (&rows[s].0[..], &rows[s].1[..]);
         let mut workspace = Workspace::default();
         // Twice, so that the workspace is not clean.
-        Elimination::new(&plan, row, None, &mut workspace).recycle(&mut workspace);
-        let evaluation = Elimination::new(&plan, row, pinned, &mut workspace).evaluate(row, reward).unwrap();
-        for s in 0..n {
-            let mean = |x: &dyn Fn(usize) -> f64| -> f64 {
-                rows[s].0.iter().zip(&rows[s].1).map(|(&t, p)| p * x(t as usize)).sum()
-            };
-            for lane in 0..LANES - 1 {
-                let g = evaluation.gain(s)[lane];
-                let size = evaluation.bias[s][lane].abs() + 1.0;
-                let h = reward(s)[lane] - g + mean(&|t| evaluation.bias[t][lane]) - evaluation.bias[s][lane];
-                assert!(h.abs() < 1e-10 * size, "state {s}, lane {lane}: {h} in the second equation");
-                let g = mean(&|t| evaluation.gain(t)[lane]) - g;
-                assert!(g.abs() < 1e-13, "state {s}, lane {lane}: {g} in the first equation");
+        Elimination::new(&plan, row, 0, &mut workspace).recycle(&mut workspace);
+        let evaluation = Elimination::new(&plan, row, pinned, &mut workspace).evaluate(row, reward);
+        let at_home = |s: usize| evaluation.bias[s][LOSS] < 1e-40;
+        for lane in 0..LOSS {
+            let times = (0..n).filter(|&s| at_home(s)).map(|s| evaluation.bias[s][TIME]);
+            let size = times.fold(1.0, f64::max);
+            for s in (0..n).filter(|&s| at_home(s)) {
+                let mean = |(&t, p): (&u32, &f64)| p * evaluation.bias[t as usize][lane];
+                let next: f64 = rows[s].0.iter().zip(&rows[s].1).map(mean).sum();
+                let residual = reward(s)[lane] - evaluation.gain[lane] + next - evaluation.bias[s][lane];
+                assert!(residual.abs() < 1e-14 * size, "state {s}, lane {lane}: {residual}");
             }
         }
         evaluation
-    }
-
-    fn reward(s: usize) -> Lanes {
-        std::array::from_fn(|lane| ((s * 7 + lane * 13) % 11) as f64 / 11.0)
     }
 
     #[test]
     fn gain_and_bias_solve_their_equations() {
         for side in [1, 2, 3, 7, 12, 40] {
             let rows = walk(side, 0, side as u64);
-            let free = check(&rows, None, reward);
-            let pinned = check(&rows, Some(side * side / 3), reward);
-            assert_eq!((free.gains.len(), pinned.gains.len()), (1, 1));
-            for (a, b) in free.gains[0].iter().zip(&pinned.gains[0]) {
-                assert!((a - b).abs() < 1e-13);
+            let (one, other) = (check(&rows, 0), check(&rows, side * side / 3));
+            assert!(one.others.is_empty());
+            for lane in 0..LOSS {
+                assert!((one.gain[lane] - other.gain[lane]).abs() < 1e-13);
             }
         }
     }
@@ -778,10 +744,31 @@ mod tests {
     fn every_trap_is_a_class_of_its_own() {
         for (side, traps) in [(3, 1), (12, 5), (40, 30)] {
             let rows = walk(side, traps, 5);
-            let alone = rows.iter().filter(|row| row.0.len() == 1).count();
-            let evaluation = check(&rows, None, reward);
-            assert_eq!(evaluation.gains.len(), alone);
+            let alone: Vec<usize> = (0..rows.len()).filter(|&s| rows[s].0.len() == 1).collect();
+            let evaluation = check(&rows, alone[0]);
+            assert_eq!(evaluation.others.len() + 1, alone.len());
+            assert_eq!(evaluation.gain[..LOSS], reward(alone[0])[..LOSS]);
+            for (root, gain) in &evaluation.others {
+                assert!(alone.contains(root));
+                assert_eq!(gain[..LOSS], reward(*root)[..LOSS]);
+            }
         }
+    }
+
+    /// Two rooms between which one passes once in 10⁸⁰ steps: no times that overflow, and two classes.
+    #[test]
+    fn what_never_happens_is_left_out() {
+        let rows: Vec<Row> = (0..4u32)
+            .map(|s| match s {
+                1 => (vec![0, 1, 2], vec![0.5, 0.5, 1e-80]),
+                2 => (vec![1, 2, 3], vec![1e-80, 0.5, 0.5]),
+                0 => (vec![0, 1], vec![0.5, 0.5]),
+                _ => (vec![2, 3], vec![0.5, 0.5]),
+            })
+            .collect();
+        let evaluation = check(&rows, 0);
+        assert_eq!(evaluation.others.len(), 1);
+        assert!((evaluation.gain[0] - f64::midpoint(reward(0)[0], reward(1)[0])).abs() < 1e-14);
     }
 
     #[test]
@@ -790,12 +777,12 @@ mod tests {
         let graph = Graph::symmetric(144, |s| &rows[s].0);
         let plan = Plan::new(&graph, usize::MAX).unwrap();
         let row = |s: usize| (&rows[s].0[..], &rows[s].1[..]);
-        let elimination = Elimination::new(&plan, row, Some(17), &mut Workspace::default());
-        let evaluation = elimination.evaluate(row, reward).unwrap();
+        let elimination = Elimination::new(&plan, row, 17, &mut Workspace::default());
+        let evaluation = elimination.evaluate(row, reward);
         let visits = elimination.visits(row);
         let time: f64 = visits.iter().sum();
         assert!((time / evaluation.cycle - 1.0).abs() < 1e-12);
         let collected: f64 = visits.iter().enumerate().map(|(s, x)| x * reward(s)[2]).sum();
-        assert!((collected / time - evaluation.gains[0][2]).abs() < 1e-13);
+        assert!((collected / time - evaluation.gain[2]).abs() < 1e-13);
     }
 }

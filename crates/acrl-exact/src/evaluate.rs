@@ -1,57 +1,55 @@
 //! What a rule attains in an end component, and its bias: by elimination, or by iteration where chains mix fast.
 
 use acrl::Rng;
+use pulp::Arch;
 
-use crate::elimination::{Elimination, Evaluation, LANES, Lanes, Plan, TIME, Workspace};
+use crate::elimination::{Elimination, Evaluation, LANES, LOSS, Lanes, Plan, TIME, Workspace};
 use crate::ordering::Graph;
 use crate::part::Part;
 
 /// Rewards that are evaluated together: a group of lanes.
-pub(crate) const GROUP: usize = TIME;
+pub(crate) const GROUP: usize = LOSS;
 
 /// At most this many numbers are stored for an elimination (2 GB).
 const BUDGET: usize = 250_000_000;
 /// A cycle longer than this costs digits: then a state is pinned that is visited more often.
 const LONG_CYCLE: f64 = 1e7;
+/// A smaller chance to leave a class is none.
+const NEVER: f64 = 1e-40;
+/// States that are tried as a reference.
+const ATTEMPTS: usize = 4;
 /// Iterations after which a chain counts as mixing too slowly.
-const PATIENCE: usize = 400;
+const PATIENCE: usize = 100;
+/// Iterations in place before each one that tells how far it is.
+const IN_PLACE: usize = 3;
 
 /// A rule's values and its bias, reward by reward.
 pub(crate) struct Evaluated {
-    /// Of each recurrent class: a state in it, its r₀ … r_m on average, and how far each of these may be off.
-    pub(crate) classes: Vec<(usize, Vec<f64>, Vec<f64>)>,
-    groups: Vec<Group>,
-}
-
-struct Group {
-    /// The gain from each state; empty if it is the same from all.
-    gain: Vec<Lanes>,
-    bias: Vec<Lanes>,
+    /// r₀ … r_m on average, in one recurrent class.
+    pub(crate) values: Vec<f64>,
+    /// How far each of these may be off.
+    pub(crate) errors: Vec<f64>,
+    /// A state of that class.
+    pub(crate) root: usize,
+    /// Whether there are other classes.
+    pub(crate) several: bool,
+    bias: Vec<Vec<Lanes>>,
 }
 
 impl Evaluated {
-    /// Σ w_i h_i(s) by state.
-    pub(crate) fn bias(&self, weights: &[f64], out: &mut [f64]) {
+    /// Σ w_i h_i(s) less a price for the time to get to where the rule is at home, by state; −∞ where another class may be
+    /// reached.
+    pub(crate) fn bias(&self, weights: &[f64], price: f64, out: &mut [f64]) {
         out.fill(0.0);
-        for (group, weights) in self.groups.iter().zip(weights.chunks(GROUP)) {
-            for (out, bias) in out.iter_mut().zip(&group.bias) {
-                *out += bias.iter().zip(weights).map(|(h, w)| h * w).sum::<f64>();
+        for (group, (bias, weights)) in self.bias.iter().zip(weights.chunks(GROUP)).enumerate() {
+            let price = if group == 0 { price } else { 0.0 };
+            for (out, bias) in out.iter_mut().zip(bias) {
+                *out += bias.iter().zip(weights).map(|(h, w)| h * w).sum::<f64>() - price * bias[TIME];
+                if bias[LOSS] > NEVER {
+                    *out = f64::NEG_INFINITY;
+                }
             }
         }
-    }
-
-    /// Σ w_i g_i(s); `None` if it is the same from all states.
-    pub(crate) fn gain(&self, weights: &[f64], s: usize) -> Option<f64> {
-        let mut total = 0.0;
-        for (group, weights) in self.groups.iter().zip(weights.chunks(GROUP)) {
-            total += group.gain.get(s)?.iter().zip(weights).map(|(g, w)| g * w).sum::<f64>();
-        }
-        Some(total)
-    }
-
-    /// The time to a state in which a class is at home; 0 where it is not known.
-    pub(crate) fn time(&self, s: usize) -> f64 {
-        self.groups[0].bias[s][TIME]
     }
 }
 
@@ -66,6 +64,8 @@ pub(crate) struct Evaluator {
     /// For the iteration: the bias so far, and the next one.
     lanes: Vec<Vec<Lanes>>,
     next: Vec<Lanes>,
+    rewards: Vec<Lanes>,
+    chain: Packed,
     /// How much of each update is taken; less than all where a chain goes in circles.
     damping: f64,
 }
@@ -81,18 +81,26 @@ impl Evaluator {
             counts: Vec::new(),
             lanes: Vec::new(),
             next: Vec::new(),
+            rewards: Vec::new(),
+            chain: Packed::default(),
             damping: 1.0,
         }
     }
 
+    /// Whether chains mix fast enough to iterate.
+    pub(crate) fn iterates(&self) -> bool {
+        self.plan.is_none()
+    }
+
     /// Evaluates a rule (the choice in each state); `reward(c)` is r₀ … r_m of a choice. An iteration stops when each value is
-    /// known to within `enough[i]`.
+    /// known to within `enough[i]`. Of several recurrent classes it takes one of largest Σ w_i V_i.
     pub(crate) fn evaluate<'r>(
         &mut self,
         part: &Part,
         rule: &[u32],
         reward: &(dyn Fn(usize) -> &'r [f64] + Sync),
         enough: &[f64],
+        weights: &[f64],
     ) -> Evaluated {
         if self.plan.is_none() {
             let iterated = self.iterate(part, rule, reward, enough);
@@ -103,10 +111,12 @@ impl Evaluator {
             self.plan = Plan::new(&graph, BUDGET);
             self.lanes = Vec::new();
             self.next = Vec::new();
+            self.rewards = Vec::new();
+            self.chain = Packed::default();
         }
         match self.plan.take() {
             Some(plan) => {
-                let evaluated = self.eliminate(&plan, part, rule, reward, enough.len());
+                let evaluated = self.eliminate(&plan, part, rule, reward, weights);
                 self.plan = Some(plan);
                 evaluated
             }
@@ -121,36 +131,49 @@ impl Evaluator {
         part: &Part,
         rule: &[u32],
         reward: &(dyn Fn(usize) -> &'r [f64] + Sync),
-        width: usize,
+        weights: &[f64],
     ) -> Evaluated {
         let row = |s: usize| part.transitions(rule[s] as usize);
-        let mut pinned = Some(self.walk(part, rule));
-        let mut tries = 0;
-        loop {
+        let mut pinned = self.walk(part, rule);
+        for attempt in 0.. {
             let elimination = Elimination::new(plan, row, pinned, &mut self.workspace);
-            let mut groups = Vec::new();
-            for begin in (0..width).step_by(GROUP) {
-                let lanes = |s: usize| lanes(reward(rule[s] as usize), begin);
-                match elimination.evaluate(row, lanes) {
-                    Some(evaluation) => groups.push(evaluation),
-                    None => break,
+            let groups: Vec<Evaluation> = (0..weights.len())
+                .step_by(GROUP)
+                .map(|begin| elimination.evaluate(row, |s| lanes(reward(rule[s] as usize), begin)))
+                .collect();
+            let lagrangian = |class: Option<usize>| -> f64 {
+                let gain = |group: &Evaluation| class.map_or(group.gain, |class| group.others[class].1);
+                let terms = groups.iter().zip(weights.chunks(GROUP));
+                terms.map(|(group, w)| gain(group).iter().zip(w).map(|(g, w)| g * w).sum::<f64>()).sum()
+            };
+            let others = 0..groups[0].others.len();
+            let best = others.max_by(|&a, &b| lagrangian(Some(a)).total_cmp(&lagrangian(Some(b))));
+            let lost = groups[0].loss > NEVER;
+            let long = !(groups[0].cycle <= LONG_CYCLE);
+            let next = match best {
+                _ if attempt == ATTEMPTS => None,
+                Some(class) if lost || lagrangian(Some(class)) > lagrangian(None) => {
+                    Some(groups[0].others[class].0)
                 }
-            }
-            tries += 1;
-            if groups.is_empty() {
-                // Several classes, none of which leads to the others.
-                pinned = None;
-            } else if pinned.is_some() && groups[0].cycle > LONG_CYCLE && tries < 3 {
-                let visits = elimination.visits(row);
-                pinned = (0..visits.len()).max_by(|&a, &b| visits[a].total_cmp(&visits[b]));
-            } else {
-                let roots: Vec<usize> = elimination.roots().collect();
-                let visits = pinned.map(|_| elimination.visits(row));
-                elimination.recycle(&mut self.workspace);
-                return finish(part, rule, reward, width, visits.as_deref(), &roots, groups);
+                _ if long => {
+                    let visits = elimination.visits(row);
+                    (0..visits.len())
+                        .max_by(|&a, &b| visits[a].total_cmp(&visits[b]))
+                        .filter(|s| *s != pinned)
+                }
+                _ => None,
+            };
+            match next {
+                Some(next) => pinned = next,
+                None => {
+                    let visits = elimination.visits(row);
+                    elimination.recycle(&mut self.workspace);
+                    return finish(part, rule, reward, weights.len(), &visits, pinned, groups);
+                }
             }
             elimination.recycle(&mut self.workspace);
         }
+        self.give_up(part, rule, reward, weights.len())
     }
 
     /// A state that is visited often: the one that a walk along the rule sees most.
@@ -183,30 +206,21 @@ impl Evaluator {
         self.next.resize(n, [0.0; LANES]);
         let (mut values, mut errors) = (vec![0.0; width], vec![0.0; width]);
         let mut groups = Vec::new();
+        let arch = Arch::new();
+        self.chain.pack(part, rule);
         for (group, begin) in (0..width).step_by(GROUP).enumerate() {
             let members = begin..(begin + GROUP).min(width);
+            self.rewards.clear();
+            self.rewards.extend(rule.iter().map(|&c| lanes(reward(c as usize), begin)));
             let mut best = f64::INFINITY;
             let mut waited = 0;
             let mut iterations = 0;
             loop {
                 let h = &self.lanes[group];
-                let (mut low, mut high) = ([f64::INFINITY; LANES], [f64::NEG_INFINITY; LANES]);
-                for s in 0..n {
-                    let choice = rule[s] as usize;
-                    let mut x = lanes(reward(choice), begin);
-                    let (targets, probabilities) = part.transitions(choice);
-                    for (&t, p) in targets.iter().zip(probabilities) {
-                        let h = &h[t as usize];
-                        (0..LANES).for_each(|lane| x[lane] += p * h[lane]);
-                    }
-                    for lane in 0..LANES {
-                        let change = x[lane] - h[s][lane];
-                        low[lane] = low[lane].min(change);
-                        high[lane] = high[lane].max(change);
-                        x[lane] = h[s][lane] + self.damping * change;
-                    }
-                    self.next[s] = x;
-                }
+                let (low, high) = arch.dispatch(
+                    #[inline(always)]
+                    || advance(&self.chain, &self.rewards, h, self.damping, &mut self.next),
+                );
                 // Only differences matter: so that nothing grows, the middle of the changes is taken off.
                 let middle: Lanes = std::array::from_fn(|lane| f64::midpoint(low[lane], high[lane]));
                 let shift = middle.map(|x| self.damping * x);
@@ -228,17 +242,25 @@ impl Evaluator {
                 } else {
                     waited += 1;
                 }
-                if waited == 20 && self.damping == 1.0 {
+                if waited == 8 && self.damping == 1.0 {
                     (self.damping, waited) = (0.7, 0);
-                } else if waited == 40 || iterations == PATIENCE {
+                } else if waited == 16 || iterations == PATIENCE {
                     return None;
+                }
+                // In place it goes faster, but does not tell how far.
+                let h = &mut self.lanes[group];
+                for _ in 0..IN_PLACE {
+                    arch.dispatch(
+                        #[inline(always)]
+                        || sweep(&self.chain, &self.rewards, &middle, h),
+                    );
                 }
             }
             let mut bias = self.lanes[group].clone();
-            bias.iter_mut().for_each(|h| h[TIME] = 0.0);
-            groups.push(Group { gain: Vec::new(), bias });
+            bias.iter_mut().for_each(|h| (h[TIME], h[LOSS]) = (0.0, 0.0));
+            groups.push(bias);
         }
-        Some(Evaluated { classes: vec![(0, values, errors)], groups })
+        Some(Evaluated { values, errors, root: 0, several: false, bias: groups })
     }
 
     /// What is known without an evaluation: nothing but the ranges of the rewards.
@@ -258,9 +280,78 @@ impl Evaluator {
         }
         let values = low.iter().zip(&high).map(|(l, h)| f64::midpoint(*l, *h)).collect();
         let errors = low.iter().zip(&high).map(|(l, h)| (h - l) / 2.0).collect();
-        let empty = || Group { gain: Vec::new(), bias: vec![[0.0; LANES]; part.len()] };
-        let groups = (0..width.div_ceil(GROUP)).map(|_| empty()).collect();
-        Evaluated { classes: vec![(0, values, errors)], groups }
+        let bias = vec![vec![[0.0; LANES]; part.len()]; width.div_ceil(GROUP)];
+        Evaluated { values, errors, root: 0, several: false, bias }
+    }
+}
+
+/// The chain of a rule, row after row.
+#[derive(Default)]
+struct Packed {
+    first: Vec<u32>,
+    transitions: Vec<(u32, f64)>,
+}
+
+impl Packed {
+    fn pack(&mut self, part: &Part, rule: &[u32]) {
+        self.first.clear();
+        self.transitions.clear();
+        self.first.push(0);
+        for &choice in rule {
+            let (targets, probabilities) = part.transitions(choice as usize);
+            self.transitions.extend(targets.iter().copied().zip(probabilities.iter().copied()));
+            self.first.push(self.transitions.len() as u32);
+        }
+    }
+
+    #[inline(always)]
+    fn row(&self, s: usize) -> &[(u32, f64)] {
+        &self.transitions[self.first[s] as usize..self.first[s + 1] as usize]
+    }
+}
+
+/// One iteration h ← h + d (r + P h − h); returns the least and the largest r + P h − h of each lane.
+#[inline(always)]
+fn advance(
+    chain: &Packed,
+    rewards: &[Lanes],
+    h: &[Lanes],
+    damping: f64,
+    next: &mut [Lanes],
+) -> (Lanes, Lanes) {
+    let (mut low, mut high) = ([f64::INFINITY; LANES], [f64::NEG_INFINITY; LANES]);
+    for (s, (own, next)) in h.iter().zip(next).enumerate() {
+        let mut x = rewards[s];
+        for &(t, p) in chain.row(s) {
+            let h = &h[t as usize];
+            for lane in 0..LANES {
+                x[lane] += p * h[lane];
+            }
+        }
+        for lane in 0..LANES {
+            let change = x[lane] - own[lane];
+            low[lane] = if change < low[lane] { change } else { low[lane] };
+            high[lane] = if change > high[lane] { change } else { high[lane] };
+            next[lane] = own[lane] + damping * change;
+        }
+    }
+    (low, high)
+}
+
+/// One iteration h ← r − g + P h in place.
+#[inline(always)]
+fn sweep(chain: &Packed, rewards: &[Lanes], gain: &Lanes, h: &mut [Lanes]) {
+    for s in 0..h.len() {
+        let mut x = rewards[s];
+        for &(t, p) in chain.row(s) {
+            let h = &h[t as usize];
+            for lane in 0..LANES {
+                x[lane] += p * h[lane];
+            }
+        }
+        for lane in 0..LANES {
+            h[s][lane] = x[lane] - gain[lane];
+        }
     }
 }
 
@@ -274,54 +365,40 @@ fn lanes(rewards: &[f64], begin: usize) -> Lanes {
     lanes
 }
 
-/// Values with their errors. The residuals of g = P g and g + h = r + P h bound how far g is off; where it is known how
-/// often each state is visited, residuals count by that, since they may be large where the chain is once in 10²⁰ steps.
+/// Values with their errors. The residuals of g + h = r + P h, by how often each state is visited, bound how far g is off: they
+/// may be large where the chain is once in 10²⁰ steps.
 fn finish<'r>(
     part: &Part,
     rule: &[u32],
     reward: &(dyn Fn(usize) -> &'r [f64] + Sync),
     width: usize,
-    visits: Option<&[f64]>,
-    roots: &[usize],
+    visits: &[f64],
+    pinned: usize,
     evaluations: Vec<Evaluation>,
 ) -> Evaluated {
-    let total: f64 = visits.map_or(1.0, |visits| visits.iter().sum());
+    let total: f64 = visits.iter().sum();
     let mut errors = vec![0.0f64; width];
     for (group, evaluation) in evaluations.iter().enumerate() {
         let begin = group * GROUP;
-        let members = (width - begin).min(GROUP);
-        let (mut worst, mut mean) = ([0.0f64; LANES], [0.0f64; LANES]);
-        for s in 0..part.len() {
+        let mut mean = [0.0f64; LANES];
+        for s in (0..part.len()).filter(|&s| visits[s] > 0.0) {
             let choice = rule[s] as usize;
             let (targets, probabilities) = part.transitions(choice);
-            let (own, gain) = (&evaluation.bias[s], evaluation.gain(s));
+            let own = &evaluation.bias[s];
             let mut residual = lanes(reward(choice), begin);
-            (0..LANES).for_each(|lane| residual[lane] -= gain[lane]);
-            let mut drift = [0.0; LANES];
+            (0..LANES).for_each(|lane| residual[lane] -= evaluation.gain[lane]);
             for (&t, p) in targets.iter().zip(probabilities) {
-                let (h, g) = (&evaluation.bias[t as usize], evaluation.gain(t as usize));
-                for lane in 0..LANES {
-                    residual[lane] += p * (h[lane] - own[lane]);
-                    drift[lane] += p * (g[lane] - gain[lane]);
-                }
+                let h = &evaluation.bias[t as usize];
+                (0..LANES).for_each(|lane| residual[lane] += p * (h[lane] - own[lane]));
             }
-            let share = visits.map_or(1.0, |visits| visits[s] / total);
-            for lane in 0..LANES {
-                let size = residual[lane].abs() + drift[lane].abs();
-                worst[lane] = worst[lane].max(size);
-                mean[lane] += share * size;
-            }
+            let share = visits[s] / total;
+            (0..LANES).for_each(|lane| mean[lane] += share * residual[lane].abs());
         }
-        for lane in 0..members {
-            errors[begin + lane] = if visits.is_some() { worst[lane].min(mean[lane]) } else { worst[lane] };
-        }
+        let members = (width - begin).min(GROUP);
+        errors[begin..begin + members].copy_from_slice(&mean[..members]);
     }
-    let value = |class: usize| {
-        let gains = evaluations.iter().flat_map(|e| e.gains[class][..GROUP].iter().copied());
-        gains.take(width).collect::<Vec<f64>>()
-    };
-    let classes =
-        roots.iter().enumerate().map(|(class, &root)| (root, value(class), errors.clone())).collect();
-    let groups = evaluations.into_iter().map(|e| Group { gain: e.by_state, bias: e.bias }).collect();
-    Evaluated { classes, groups }
+    let values = evaluations.iter().flat_map(|e| e.gain[..GROUP].iter().copied()).take(width).collect();
+    let several = !evaluations[0].others.is_empty();
+    let bias = evaluations.into_iter().map(|e| e.bias).collect();
+    Evaluated { values, errors, root: pinned, several, bias }
 }

@@ -5,6 +5,8 @@
 //! one. Its values are a column of the master program; and v, whatever it is, gives an upper bound: with ρ = r₀ + λ·r no policy's
 //! Lagrangian exceeds max_{s,a} (ρ(s, a) + Σ p v − v(s)) − λ·c.
 
+use pulp::Arch;
+
 use crate::FiniteTask;
 use crate::evaluate::{Evaluated, Evaluator};
 use crate::part::Part;
@@ -155,6 +157,11 @@ impl<'t> Interleaved<'t> {
         self.part
     }
 
+    /// Whether chains mix so fast that rules are evaluated by iteration.
+    pub(crate) fn iterates(&self) -> bool {
+        self.evaluator.iterates()
+    }
+
     /// Whether round after round brought nothing new.
     pub(crate) fn exhausted(&self) -> bool {
         self.stalled >= STALLED
@@ -165,33 +172,32 @@ impl<'t> Interleaved<'t> {
         self.stalled = if new { 0 } else { self.stalled + 1 };
     }
 
-    /// The columns of the present rule, with values that are known to within `enough` of each reward's range.
-    pub(crate) fn columns(&mut self, task: &FiniteTask<'_>, weights: &[f64], enough: f64) -> Vec<Column> {
+    /// The column of the present rule, with values that are known to within `enough` of each reward's range.
+    pub(crate) fn column(&mut self, task: &FiniteTask<'_>, weights: &[f64], enough: f64) -> Column {
         let part = self.part;
         let reward = |c: usize| task.rewards(part.choice(c));
         let enough: Vec<f64> = task.ranges().iter().map(|range| enough * range).collect();
-        let evaluated = self.evaluator.evaluate(part, &self.rule, &reward, &enough);
-        // Of many classes those that are best for one of the rewards, or for all of them as weighted.
-        let classes = &evaluated.classes;
-        let mut chosen: Vec<usize> = (0..classes.len()).collect();
-        if classes.len() > 16 {
-            let best = |value: &dyn Fn(&[f64]) -> f64| {
-                (0..classes.len()).max_by(|&a, &b| value(&classes[a].1).total_cmp(&value(&classes[b].1)))
-            };
-            chosen = (0..weights.len()).filter_map(|i| best(&|values| values[i])).collect();
-            chosen.extend(best(&|values| dot(values, weights)));
-            chosen.sort_unstable();
-            chosen.dedup();
-        }
-        let several = classes.len() > 1;
-        let column = |&class: &usize| {
-            let (root, values, errors) = &classes[class];
-            let rule = Rule::new(part, &self.rule, *root, several);
-            Column { values: values.clone(), errors: errors.clone(), rule }
-        };
-        let columns = chosen.iter().map(column).collect();
+        let evaluated = self.evaluator.evaluate(part, &self.rule, &reward, &enough, weights);
+        let rule = Rule::new(part, &self.rule, evaluated.root, evaluated.several);
+        let column = Column { values: evaluated.values.clone(), errors: evaluated.errors.clone(), rule };
         self.evaluated = Some(evaluated);
-        columns
+        column
+    }
+
+    /// Values of a rule that was met before, known to within `enough` of each reward's range, and their errors.
+    pub(crate) fn refine(
+        &mut self,
+        task: &FiniteTask<'_>,
+        rule: &Rule,
+        weights: &[f64],
+        enough: f64,
+    ) -> (Vec<f64>, Vec<f64>) {
+        let part = self.part;
+        let reward = |c: usize| task.rewards(part.choice(c));
+        let enough: Vec<f64> = task.ranges().iter().map(|range| enough * range).collect();
+        let choices: Vec<u32> = (0..part.len()).map(|s| rule.choice(part, s) as u32).collect();
+        let evaluated = self.evaluator.evaluate(part, &choices, &reward, &enough, weights);
+        (evaluated.values, evaluated.errors)
     }
 
     /// Improves the rule for weights w₀ … w_m and returns an upper bound on Σ w_i V_i of every policy. `distance` is how far
@@ -204,32 +210,30 @@ impl<'t> Interleaved<'t> {
             *rho = dot(task.rewards(part.choice(c)), weights);
         }
         let Some(evaluated) = &self.evaluated else { return f64::INFINITY };
-        let gains = || evaluated.classes.iter().map(|(_, values, _)| dot(values, weights));
-        let (least, gain) =
-            gains().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), g| (l.min(g), h.max(g)));
+        let gain = dot(&evaluated.values, weights);
         // Where two parts of the model are as good as each other it would be right to stay in either, and no rule would lead
         // from one to the other for ages. A small price of time decides for where the rule is at home.
         let price = PATIENCE_PRICE * 10f64.powi((self.stalled / 4).min(3) as i32);
         let price = (price * distance).clamp(1e-13 * scale, 1e-3 * scale);
-        evaluated.bias(weights, &mut self.v);
-        self.v.iter_mut().enumerate().for_each(|(s, v)| *v -= price * evaluated.time(s));
-        if gain - least > 1e-12 * scale {
-            // Better classes first: as if there were many steps to go.
-            let span = self.v.iter().fold(0.0, |m: f64, v| m.max(v.abs()));
-            let steps = 1e3 * (span + scale) / (gain - least);
-            for s in 0..n {
-                self.v[s] += steps * (evaluated.gain(weights, s).unwrap_or(gain) - gain);
-            }
-        }
+        evaluated.bias(weights, price, &mut self.v);
         let limit = scale * LIMIT.max(100.0 * n as f64);
-        self.v.iter_mut().for_each(|v| *v = v.clamp(-limit, limit));
-        for sweep in 0..SWEEPS {
-            self.sweep(gain + price, sweep % 2 == 1);
+        self.v.iter_mut().for_each(|v| *v = if v.is_nan() { -limit } else { v.clamp(-limit, limit) });
+        let arch = Arch::new();
+        let sweeps = if self.iterates() { SWEEPS / 2 } else { SWEEPS };
+        for sweep in 0..sweeps {
+            arch.dispatch(
+                #[inline(always)]
+                || self.sweep(gain + price, sweep % 2 == 1),
+            );
         }
-        self.greedy(scale)
+        arch.dispatch(
+            #[inline(always)]
+            || self.greedy(scale),
+        )
     }
 
     /// One Gauss–Seidel sweep: v(s) ← max_a (ρ_a − g + Σ_{t ≠ s} p v(t))/(1 − p(s)).
+    #[inline(always)]
     fn sweep(&mut self, gain: f64, backwards: bool) {
         let (part, v, rho) = (self.part, &mut self.v, &self.rho);
         let n = part.len();
@@ -255,6 +259,7 @@ impl<'t> Interleaved<'t> {
     }
 
     /// Takes the rule that is greedy for v, keeping actions that tie, and returns max (ρ_a + Σ p v − v(s)).
+    #[inline(always)]
     fn greedy(&mut self, scale: f64) -> f64 {
         let (part, v, rho) = (self.part, &self.v, &self.rho);
         let advance = |s: usize, c: usize| {

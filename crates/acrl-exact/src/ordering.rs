@@ -146,7 +146,7 @@ impl Dissection<'_> {
         let size = |l: usize| self.starts.get(l + 1).copied().unwrap_or(n) - self.starts[l];
         let cost = |l: &usize| {
             let smaller = self.starts[*l].min(n - self.starts[*l] - size(*l));
-            let balanced = (4 * smaller >= n).then_some(0).unwrap_or(n / 4 - smaller);
+            let balanced = (n / 4).saturating_sub(smaller);
             // A lopsided cut is worth it only where the separator shrinks a lot.
             (size(*l) + balanced, *l)
         };
