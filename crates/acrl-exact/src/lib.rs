@@ -13,7 +13,7 @@
 //! | which requirements conflict, and by how much? | [`solve`] again: [`Conflict`] |
 //! | why is a requirement behind? | [`witness()`], for a [diagnosis](acrl::Diagnosis) |
 //! | what do the theorems need and promise here? | [`assumptions`] |
-//! | which model is this? | [`drn`] reads Storm's explicit format |
+//! | which model is this? | [`drn`] reads Storm's explicit format, [`npz`] arrays of NumPy and SciPy |
 //!
 //! Gains are long-run averages, not discounted sums; every routine survives policies with several
 //! recurrent classes.
@@ -27,6 +27,7 @@ mod conflict;
 pub mod drn;
 mod graph;
 mod maximise;
+pub mod npz;
 mod policy;
 mod solve;
 mod task;
