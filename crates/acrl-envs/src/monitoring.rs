@@ -157,8 +157,9 @@ mod tests {
                 assert_eq!(choice.rewards.iter().position(|r| *r == 1.0), Some(s));
             }
         }
-        let actions = |s: usize| model.choices(s).map(|c| model.action_name(c)).collect::<Vec<_>>();
-        assert_eq!((actions(0), actions(2)), (vec!["R1", "R2"], vec!["R0", "R2"]));
+        let actions =
+            |s: usize| model.choices(s).map(|c| model.action_name(c).into_owned()).collect::<Vec<_>>();
+        assert_eq!([actions(0), actions(2)], [["R1", "R2"], ["R0", "R2"]]);
     }
 
     #[test]

@@ -358,6 +358,22 @@ mod tests {
     }
 
     #[test]
+    fn a_long_way_into_a_trap_falls_apart_at_once() {
+        // Each state may step back or on, the last one stays: state after state loses its only choice.
+        let n = 300_000;
+        let mut b = FiniteCmdp::builder(["x"]);
+        (0..n).for_each(|s| _ = b.state(s.to_string()));
+        for s in 0..n - 1 {
+            b.choice(s, "go", &[(s.saturating_sub(1), 0.5), (s + 1, 0.5)], &[0.0]);
+        }
+        b.choice(n - 1, "stay", &[(n - 1, 1.0)], &[0.0]);
+        let model = b.build().unwrap();
+        assert_eq!(Structure::new(&model).end_components, vec![vec![n - 1]]);
+        let goal: Vec<bool> = (0..n).map(|s| s == n - 1).collect();
+        assert!(almost_surely_reaching(&model, &goal).iter().all(|reaches| *reaches));
+    }
+
+    #[test]
     fn end_components_are_those_of_the_definition() {
         let mut several = 0;
         for seed in 0..2000 {

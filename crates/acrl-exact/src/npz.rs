@@ -272,7 +272,7 @@ impl<R: Read + Seek> File<R> {
     fn first_row(&mut self, rows: usize, states: usize) -> Result<Option<Vec<u32>>, NpzError> {
         const NAME: &str = "first_choice";
         let Some(array) = self.find(NAME)? else {
-            if rows % states != 0 {
+            if !rows.is_multiple_of(states) {
                 let message = format!(
                     "{rows} rows are no multiple of {states} states: states with different numbers of actions need the \
                      array '{NAME}'"
