@@ -253,7 +253,7 @@ impl<R: Read + Seek> File<R> {
         right: impl Fn(&[usize]) -> bool,
     ) -> Result<Vec<f64>, NpzError> {
         let array = self.array(name, expected, right)?;
-        let mut numbers = Vec::with_capacity(array.len);
+        let mut numbers = room(array.len).map_err(|message| error(Some(name), message))?;
         let read = array.floats(|_, x| numbers.push(x));
         read.map(|()| numbers).map_err(|message| error(Some(name), message))
     }
@@ -301,11 +301,11 @@ impl<R: Read + Seek> File<R> {
         let array =
             self.array(NAME, &format!("(rewards, {rows})"), |shape| shape.len() == 2 && shape[1] == rows)?;
         let count = array.shape[0];
-        let mut rewards;
+        let mut rewards = room(array.len).map_err(|message| error(Some(NAME), message))?;
         let read = if array.fortran || count == 1 {
-            rewards = Vec::with_capacity(array.len);
             array.floats(|_, x| rewards.push(x))
         } else {
+            // Pages of zeros are none before they are written to, which `resize` would do.
             rewards = vec![0.0; array.len];
             let mut at = 0;
             array.floats(|_, x| {
@@ -392,8 +392,15 @@ fn checked<'a, R>(
     }
 }
 
+/// Memory for so many elements. Their number is what the file says, so that it may be anything.
+fn room<T>(len: usize) -> Result<Vec<T>, String> {
+    let mut room = Vec::new();
+    room.try_reserve_exact(len).map_err(|_| format!("its {len} elements do not fit into memory"))?;
+    Ok(room)
+}
+
 fn wholes<R: Read + Seek>(array: Array<'_, R>) -> Result<Vec<u32>, String> {
-    let mut numbers = Vec::with_capacity(array.len);
+    let mut numbers = room(array.len)?;
     array.wholes(|i, n| {
         let too_large = |_| format!("element {i} is {n}, expected at most {}", u32::MAX);
         numbers.push(u32::try_from(n).map_err(too_large)?);
