@@ -1,0 +1,19 @@
+//! Reads any bytes as an `.npz` file. What can be read can be written, and then read again to the same model.
+#![no_main]
+
+use std::io::Cursor;
+
+use acrl_exact::npz;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    match npz::read(Cursor::new(bytes)) {
+        Ok(model) => match npz::read(Cursor::new(npz::write(&model))) {
+            Ok(again) => {
+                assert_eq!((model.states(), model.choice_count()), (again.states(), again.choice_count()))
+            }
+            Err(e) => panic!("what was written cannot be read: {e}"),
+        },
+        Err(e) => assert!(!e.message.is_empty() && !e.to_string().contains(char::is_control), "{e:?}"),
+    }
+});
