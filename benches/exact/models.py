@@ -2,7 +2,7 @@
 
     python models.py plain 100 plain-100.npz
 
-A file holds what `scipy.sparse.save_npz` writes for the transition matrix [choices x states] in CSR form, and `rewards`
+With `.drn` it is Storm's explicit format. An `.npz` file holds what `scipy.sparse.save_npz` writes for the transition matrix [choices x states] in CSR form, and `rewards`
 [rewards x choices], `names`, `initial`; `first_choice` [states + 1] where not all states have the same number of actions.
 """
 
@@ -80,6 +80,19 @@ class Model:
         if len(set(np.diff(self.first_choice).tolist())) > 1:
             arrays["first_choice"] = self.first_choice
         np.savez(path, **arrays)
+
+    def save_drn(self, path: Path) -> None:
+        """Write it in Storm's explicit format."""
+        indptr, first = self.indptr.tolist(), self.first_choice.tolist()
+        indices, data, rewards = self.indices.tolist(), self.data.tolist(), self.rewards.T.tolist()
+        with path.open("w") as file:
+            file.write("@type: MDP\n@parameters\n\n@reward_models\n" + " ".join(self.names))
+            file.write(f"\n@nr_states\n{self.states}\n@nr_choices\n{self.choices}\n@model\n")
+            for s in range(self.states):
+                file.write(f"state {s}{' init' if s == self.initial else ''}\n")
+                for a, j in enumerate(range(first[s], first[s + 1])):
+                    file.write(f"\taction {a} [{', '.join(map(repr, rewards[j]))}]\n")
+                    file.writelines(f"\t\t{indices[k]} : {data[k]!r}\n" for k in range(indptr[j], indptr[j + 1]))
 
 
 def load(path: Path) -> Model:
@@ -221,8 +234,12 @@ CLASSES: dict[str, tuple[Callable[[int], Model], Question, str]] = {
 
 def main() -> None:
     if len(sys.argv) != 4 or sys.argv[1] not in CLASSES:
-        sys.exit(f"usage: models.py {'|'.join(CLASSES)} SIZE FILE.npz")
-    CLASSES[sys.argv[1]][0](int(sys.argv[2])).save(Path(sys.argv[3]))
+        sys.exit(f"usage: models.py {'|'.join(CLASSES)} SIZE FILE.npz|FILE.drn")
+    model, path = CLASSES[sys.argv[1]][0](int(sys.argv[2])), Path(sys.argv[3])
+    if path.suffix == ".drn":
+        model.save_drn(path)
+    else:
+        model.save(path)
 
 
 if __name__ == "__main__":
