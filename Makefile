@@ -1,7 +1,7 @@
 # The menu. `make` alone lists it.
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-learners lint docs bench bench-train bench-python fuzz check-slow figures
+.PHONY: help run test test-learners lint docs bench bench-train bench-exact bench-python fuzz check-slow figures
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
@@ -32,6 +32,10 @@ bench: ## speed of execution beside a bare loop
 bench-train: ## PPO beside its peers (installs them on first use); ARGS=--curves: do they learn alike?
 	cargo build --release -p acrl-learn --example bench-train
 	python3 benches/train/run.py --acrl "$${CARGO_TARGET_DIR:-target}/release/examples/bench-train" $(ARGS)
+
+bench-exact: ## exact solving beside HiGHS, Clarabel and Storm (installs them on first use; hours, ARGS=--quick: a minute)
+	cargo build --release
+	python3 benches/exact/run.py --acrl "$${CARGO_TARGET_DIR:-target}/release/acrl" $(ARGS)
 
 bench-python: ## a step of an agent in Python, and batches beside Rust (status 1 if a target is missed)
 	tests/python/run.sh bench $(ARGS)

@@ -2,8 +2,9 @@
 
     python models.py plain 100 plain-100.npz
 
-With `.drn` it is Storm's explicit format. An `.npz` file holds what `scipy.sparse.save_npz` writes for the transition matrix [choices x states] in CSR form, and `rewards`
-[rewards x choices], `names`, `initial`; `first_choice` [states + 1] where not all states have the same number of actions.
+With `.drn` it is Storm's explicit format. An `.npz` file holds what `scipy.sparse.save_npz` writes for the transition
+matrix [choices x states] in CSR form, and `rewards` [rewards x choices], `names`, `initial`; and `first_choice`
+[states + 1] where not all states have the same number of actions.
 """
 
 from __future__ import annotations
@@ -19,22 +20,6 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Integers = NDArray[Any]
-
-
-@dataclass(frozen=True)
-class Question:
-    """What is asked of a model: the objective, whether it is maximised, and (name, direction, bound) of each requirement."""
-
-    objective: str
-    maximize: bool
-    requirements: tuple[tuple[str, str, float], ...]
-
-    def flags(self) -> list[str]:
-        """The same for the command line of `acrl solve`."""
-        flags = ["--maximize" if self.maximize else "--minimize", self.objective]
-        for name, direction, bound in self.requirements:
-            flags += ["--require", f"{name}{direction}{bound!r}"]
-        return flags
 
 
 @dataclass(frozen=True)
@@ -145,7 +130,9 @@ def grid(side: int, terrain: bool, seed: int = 0) -> Model:
     width = max(1, side // 5)
     top, left, bottom, right = row < width, column < width, row >= side - width, column >= side - width
     corners = [top & left, top & right, bottom & left, bottom & right]
-    rewards = np.stack([-moves - cost[:, None], *(np.repeat(c[:, None], 5, axis=1).astype(np.float64) for c in corners)])
+    rewards = np.stack(
+        [-moves - cost[:, None], *(np.repeat(c[:, None], 5, axis=1).astype(np.float64) for c in corners)]
+    )
     return from_slots(
         np.broadcast_to(targets[:, None], (states, 5, 5)).reshape(-1, 5),
         shares.reshape(-1, 5),
@@ -173,10 +160,10 @@ def random(states: int, seed: int = 0) -> Model:
 
 
 def queues(side: int) -> Model:
-    """Three queues, each shorter than `side`: jobs are sent to the first or the second or away, and then all pass the third.
+    """Three queues, each shorter than `side`: jobs go to the first, the second, or away, and then all pass the third.
 
-    Jobs come at rate 1; servers 1 and 2 work at .6 and .5 unless the third queue is full; the third, when it has work, at
-    .7 or, for power, at 1.3. Uniformised: a step is a tick of a clock that is as fast as all of these together.
+    Jobs come at rate 1; servers 1 and 2 work at .6 and .5 unless the third queue is full; the third, when it has work,
+    at .7 or, for power, at 1.3. Uniformised: a step is a tick of a clock that is as fast as all of these together.
     """
     states, last = side**3, side - 1
     q1, rest = np.divmod(np.arange(states), side * side)
@@ -219,23 +206,20 @@ def queues(side: int) -> Model:
     )
 
 
-REGIONS = Question("r0", True, (("r1", ">=", 0.2), ("r2", ">=", 0.15), ("r3", ">=", 0.1), ("r4", ">=", 0.05)))
-RANDOM = Question("r0", True, tuple((f"r{i}", ">=", 0.55) for i in range(1, 5)))
-QUEUES = Question("jobs", False, (("rejected", "<=", 0.05), ("first", ">=", 0.5), ("power", "<=", 0.6)))
-
-#: By name: how a model of a size is made, what is asked of it, and what its size counts.
-CLASSES: dict[str, tuple[Callable[[int], Model], Question, str]] = {
-    "plain": (lambda side: grid(side, terrain=False), REGIONS, "cells along a side"),
-    "terrain": (lambda side: grid(side, terrain=True), REGIONS, "cells along a side"),
-    "random": (random, RANDOM, "states"),
-    "queue": (queues, QUEUES, "places of each of three queues, with the empty one"),
+#: By name, a model of a size: cells along a side, states, or places of each queue with the empty one.
+CLASSES: dict[str, Callable[[int], Model]] = {
+    "plain": lambda side: grid(side, terrain=False),
+    "terrain": lambda side: grid(side, terrain=True),
+    "random": random,
+    "queue": queues,
 }
 
 
 def main() -> None:
+    """Write a model to a file."""
     if len(sys.argv) != 4 or sys.argv[1] not in CLASSES:
         sys.exit(f"usage: models.py {'|'.join(CLASSES)} SIZE FILE.npz|FILE.drn")
-    model, path = CLASSES[sys.argv[1]][0](int(sys.argv[2])), Path(sys.argv[3])
+    model, path = CLASSES[sys.argv[1]](int(sys.argv[2])), Path(sys.argv[3])
     if path.suffix == ".drn":
         model.save_drn(path)
     else:

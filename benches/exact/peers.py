@@ -1,9 +1,9 @@
 """One peer of `make bench-exact` on one model: the occupancy LP for LP solvers, a multi-objective query for Storm.
 
-    python peers.py highs-simplex model.npz --maximize r0 --require 'r1>=0.2' [--time-limit 300]
+    python peers.py highs-simplex model.npz --maximize r0 --require 'r1>=0.2'
 
-The last line of output is a JSON object; its `cpu_seconds` are those of solving, `build_seconds` those of reading the file
-and stating the problem.
+The last line of output is a JSON object; its `cpu_seconds` are those of solving, `build_seconds` those of reading the
+file and stating the problem.
 
     max r0.x  over x >= 0  with  sum_a x(s, a) = sum_(s', a) P(s | s', a) x(s', a),  sum x = 1,  r_i.x >= c_i
 """
@@ -19,7 +19,7 @@ import tempfile
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import models
 import numpy as np
@@ -29,10 +29,18 @@ Result = dict[str, Any]
 Floats = NDArray[np.float64]
 
 
+class Question(NamedTuple):
+    """What is asked of a model: the objective, and (name, direction, bound) of each requirement."""
+
+    objective: str
+    maximize: bool
+    requirements: list[tuple[str, str, float]]
+
+
 class Program:
     """min cost.x over x >= 0 with low <= A x <= high; A by columns."""
 
-    def __init__(self, model: models.Model, question: models.Question) -> None:
+    def __init__(self, model: models.Model, question: Question) -> None:
         import scipy.sparse as sparse
 
         moves = sparse.csr_array((model.data, model.indices, model.indptr), shape=(model.choices, model.states))
@@ -50,14 +58,14 @@ class Program:
         self.equal = model.states + 1
 
 
-def highs(solver: str, crossover: bool) -> Callable[[models.Model, models.Question, float], Callable[[], Result]]:
+def highs(solver: str, crossover: bool) -> Callable[[models.Model, Question], Callable[[], Result]]:
     """HiGHS in one of its modes."""
 
-    def prepare(model: models.Model, question: models.Question, time_limit: float) -> Callable[[], Result]:
+    def prepare(model: models.Model, question: Question) -> Callable[[], Result]:
         import highspy
 
         program, h = Program(model, question), highspy.Highs()
-        options = {"output_flag": False, "threads": 1, "parallel": "off", "time_limit": time_limit}
+        options = {"output_flag": False, "threads": 1, "parallel": "off"}
         options |= {"solver": solver, "run_crossover": "on" if crossover else "off"}
         for name, value in options.items():
             if h.setOptionValue(name, value) != highspy.HighsStatus.kOk:
@@ -82,7 +90,7 @@ def highs(solver: str, crossover: bool) -> Callable[[models.Model, models.Questi
     return prepare
 
 
-def clarabel(model: models.Model, question: models.Question, time_limit: float) -> Callable[[], Result]:
+def clarabel(model: models.Model, question: Question) -> Callable[[], Result]:
     """Clarabel: A x + s = b with s in a cone."""
     import clarabel as peer
     import scipy.sparse as sparse
@@ -96,7 +104,7 @@ def clarabel(model: models.Model, question: models.Question, time_limit: float) 
     right = np.concatenate([program.low[:equal], sign * bounds, np.zeros(model.choices)])
     cones = [peer.ZeroConeT(equal), peer.NonnegativeConeT(len(right) - equal)]
     settings = peer.DefaultSettings()
-    settings.verbose, settings.time_limit, settings.max_threads = False, time_limit, 1
+    settings.verbose, settings.max_threads = False, 1
     # The default, 1e-8, is too much where the optimum is about 1e-3.
     settings.tol_gap_abs, settings.max_iter = 1e-10, 1000
     solver = peer.DefaultSolver(
@@ -106,14 +114,14 @@ def clarabel(model: models.Model, question: models.Question, time_limit: float) 
     def solve() -> Result:
         solution = solver.solve()
         status = str(solution.status).lower()
-        status = {"solved": "optimal", "maxtime": "time limit reached"}.get(status, status)
+        status = "optimal" if status == "solved" else status
         found = solution.obj_val * program.sign if "solved" in status or status == "optimal" else None
         return {"status": status, "objective": found, "version": f"clarabel {version('clarabel')}"}
 
     return solve
 
 
-def storm(model: models.Model, question: models.Question, _time_limit: float) -> Callable[[], Result]:
+def storm(model: models.Model, question: Question) -> Callable[[], Result]:
     """Storm: a multi-objective query of long-run averages; it gives a value only."""
     import stormpy
 
@@ -138,7 +146,7 @@ def storm(model: models.Model, question: models.Question, _time_limit: float) ->
 
 
 #: By name: reads a model and gives what is to be timed.
-PEERS: dict[str, Callable[[models.Model, models.Question, float], Callable[[], Result]]] = {
+PEERS: dict[str, Callable[[models.Model, Question], Callable[[], Result]]] = {
     "highs-simplex": highs("simplex", crossover=False),
     "highs-ipm": highs("ipx", crossover=False),
     "highs-ipm-crossover": highs("ipx", crossover=True),
@@ -157,6 +165,7 @@ def seconds() -> float:
 
 
 def main() -> None:
+    """Solve, and tell what it cost."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("peer", choices=PEERS)
     parser.add_argument("file", type=Path)
@@ -164,16 +173,15 @@ def main() -> None:
     goal.add_argument("--maximize")
     goal.add_argument("--minimize")
     parser.add_argument("--require", action="append", default=[])
-    parser.add_argument("--time-limit", type=float, default=math.inf)
     args = parser.parse_args()
 
     required = []
     for condition in args.require:
         name, direction, bound = re.split("(>=|<=)", condition)
         required.append((name, direction, float(bound)))
-    question = models.Question(args.maximize or args.minimize, args.maximize is not None, tuple(required))
+    question = Question(args.maximize or args.minimize, args.maximize is not None, required)
     before = seconds()
-    solve = PEERS[args.peer](models.load(args.file), question, args.time_limit)
+    solve = PEERS[args.peer](models.load(args.file), question)
     built = seconds()
     result = solve()
     print(json.dumps(result | {"cpu_seconds": seconds() - built, "build_seconds": built - before}))

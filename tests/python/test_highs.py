@@ -11,7 +11,8 @@ Rewards are divided by their ranges there, so that the tolerances of HiGHS (1e-1
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import acrl
@@ -577,3 +578,50 @@ def test_the_linear_programs_agree_with_each_other() -> None:
         block = np.arange(len(model.start)) % 2
         blocks = Model(model.moves, model.rewards, model.start, block)
         assert Occupancies(model).best(reward) == pytest.approx(Occupancies(blocks).best(reward), abs=1e-8)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("kind", ["communicating", "multichain", "transient", "deterministic"])
+def test_a_model_checker_says_the_same(kind: str, seed: int, tmp_path: Path) -> None:
+    """Storm approximates the set of values that can be had. Not installed with the others, because it is large."""
+    stormpy: Any = pytest.importorskip("stormpy")
+    for possible in (True, False):
+        asked = question(kind, 100 + seed, possible)
+        # More than two requirements take it long.
+        model = replace(asked.model, rewards=asked.model.rewards[:3])
+        asked = replace(
+            asked, model=model, signs=asked.signs[:3], scales=np.ones(len(model.rewards)), bounds=asked.bounds[:2]
+        )
+        lines = [
+            "@type: MDP",
+            "@parameters",
+            "",
+            "@reward_models",
+            " ".join(f"r{i}" for i in range(len(model.rewards))),
+        ]
+        lines += ["@nr_states", str(len(model.start) + 1), "@nr_choices", str(model.has.sum() + 1), "@model"]
+        # It takes one initial state, from which the others are drawn.
+        for s, moves in enumerate([model.start[None], *model.moves]):
+            lines.append(f"state {s}{' init' if s == 0 else ''}")
+            for a, outcome in enumerate(moves):
+                if outcome.any():
+                    earned = model.rewards[:, s - 1, a] if s else np.zeros(len(model.rewards))
+                    lines.append(f"\taction {a} [{', '.join(repr(float(r)) for r in earned)}]")
+                    lines += [f"\t\t{t + 1} : {float(outcome[t])!r}" for t in np.flatnonzero(outcome)]
+        path = tmp_path / "model.drn"
+        path.write_text("\n".join(lines) + "\n")
+        mdp = stormpy.build_model_from_drn(str(path))
+        wanted = [f'R{{"r0"}}{"max" if asked.signs[0] > 0 else "min"}=? [ LRA ]'] if possible else []
+        wanted += [
+            f'R{{"r{i + 1}"}}{">=" if asked.signs[i + 1] > 0 else "<="}{float(c)!r} [ LRA ]'
+            for i, c in enumerate(asked.bounds)
+        ]
+        if not possible and len(wanted) == 1:
+            continue  # Storm wants two
+        (formula,) = stormpy.parse_properties(f"multi({', '.join(wanted)})")
+        found = stormpy.model_checking(mdp, formula, only_initial_states=True)
+        answer = asked.ask()
+        if possible:
+            assert answer.objective == pytest.approx(float(found.get_value(0)), abs=2e-4 * asked.units[0])
+        else:
+            assert found.forall_true() == answer.feasible
