@@ -458,11 +458,13 @@ def compare(bench: Bench, args: argparse.Namespace) -> Result:
             table[kind][size] = entry
     exponents: dict[str, float] = {}
     for kind, sizes in table.items():
-        # Below that it is starting up that is measured.
+        # Below that it is starting up that is measured; large models are asked for less.
         points = [
             (bench.states(kind, size), entry["acrl"]["cpu_seconds"])
             for size, entry in sizes.items()
-            if entry.get("acrl", {}).get("objective") is not None and entry["acrl"]["cpu_seconds"] > 0.05
+            if entry.get("acrl", {}).get("objective") is not None
+            and entry["acrl"]["cpu_seconds"] > 0.05
+            and bench.states(kind, size) < LARGE
         ]
         exponent = growth(points)
         if exponent is not None:

@@ -10,6 +10,7 @@ Rewards are divided by their ranges there, so that the tolerances of HiGHS (1e-1
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,23 +23,19 @@ import pytest
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
-SEEDS = range(48)
+# Models of each kind that can be solved, and as many that cannot; `make check-slow` takes more.
+SEEDS = range(int(os.environ.get("HIGHS_SEEDS", "48")))
+# Those that the solver once got wrong.
+FOUND = [
+    *(("deterministic", 210), ("degenerate", 147), ("degenerate", 171)),
+    *(("nearly decomposable", seed) for seed in (53, 97, 130, 176, 247)),
+]
 # By how much bounds that are not met exactly are missed or met, in units of ranges: nothing is too close to call.
 MARGIN = 1e-3
 
 
 def linear_program(reward: Array, rows: Array, low: Array, high: Array, free: int = 0) -> float | None:
     """The largest reward·x with x ≥ 0 (the last `free` of any sign) and low ≤ rows x ≤ high; None if there is no x."""
-    h: Any = highspy.Highs()  # type: ignore[no-untyped-call, unused-ignore]
-    options: dict[str, Any] = {
-        "output_flag": False,
-        "presolve": "off",
-        "solver": "simplex",
-        "small_matrix_value": 1e-12,
-    }
-    options |= {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
-    for name, value in options.items():
-        assert h.setOptionValue(name, value) == highspy.HighsStatus.kOk
     column, row = np.nonzero(rows.T)
     lp: Any = highspy.HighsLp()
     lp.num_row_, lp.num_col_ = rows.shape
@@ -49,15 +46,23 @@ def linear_program(reward: Array, rows: Array, low: Array, high: Array, free: in
     lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
     lp.a_matrix_.start_ = np.searchsorted(column, np.arange(len(reward) + 1))
     lp.a_matrix_.index_, lp.a_matrix_.value_ = row, rows[row, column]
-    h.passModel(lp)
-    h.run()
-    status = h.getModelStatus()
-    if status == highspy.HighsModelStatus.kInfeasible:
-        return None
-    if status == highspy.HighsModelStatus.kUnbounded:
-        return np.inf
-    assert status == highspy.HighsModelStatus.kOptimal, h.modelStatusToString(status)
-    return -float(h.getInfo().objective_function_value)
+    options: dict[str, Any] = {"output_flag": False, "small_matrix_value": 1e-12}
+    options |= {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+    # Once in some thousand times the first does not know, with tolerances like these.
+    for more in ({"presolve": "off"}, {"presolve": "on"}, {"presolve": "off", "simplex_strategy": 4}):
+        h: Any = highspy.Highs()  # type: ignore[no-untyped-call, unused-ignore]
+        for name, value in (options | more).items():
+            assert h.setOptionValue(name, value) == highspy.HighsStatus.kOk
+        h.passModel(lp)
+        h.run()
+        status = h.getModelStatus()
+        if status == highspy.HighsModelStatus.kInfeasible:
+            return None
+        if status == highspy.HighsModelStatus.kUnbounded:
+            return np.inf
+        if status == highspy.HighsModelStatus.kOptimal:
+            return -float(h.getInfo().objective_function_value)
+    raise AssertionError(h.modelStatusToString(status))
 
 
 @dataclass(frozen=True)
@@ -313,6 +318,7 @@ KINDS: dict[str, Callable[[np.random.Generator], Model]] = {
     "degenerate": degenerate,
     "nearly decomposable": nearly_decomposable,
 }
+CASES = list(dict.fromkeys([(kind, seed) for kind in KINDS for seed in SEEDS] + FOUND))
 
 
 # Questions --------------------------------------------------------------------------------------------------------
@@ -402,8 +408,7 @@ def question(kind: str, seed: int, possible: bool) -> Question:
 # Checks -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("kind", "seed"), CASES)
 def test_optimum_and_prices_are_those_of_the_linear_program(kind: str, seed: int) -> None:
     asked = question(kind, seed, possible=True)
     occupancies, conditions = Occupancies(asked.model), asked.conditions()
@@ -497,7 +502,7 @@ def reach_for_sure(model: Model, offers: Sequence[tuple[NDArray[np.bool_], float
     return linear_program(np.concatenate([np.zeros(len(owner)), most[places]]), rows, right, right)
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", SEEDS[::2])
 @pytest.mark.parametrize("kind", ["communicating", "multichain", "deterministic", "degenerate"])
 def test_price_ranges_are_those_of_the_dual(kind: str, seed: int) -> None:
     """All λ with d(λ) = P*: with g and h that prove it, g ≥ P g and g + h ≥ r₀ + λ·r + P h, d·g - λ·c = P*."""
@@ -526,8 +531,7 @@ def test_price_ranges_are_those_of_the_dual(kind: str, seed: int) -> None:
             assert said / unit == pytest.approx(sign * end, rel=1e-5, abs=1e-5)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("kind", "seed"), CASES)
 def test_conflicts_and_relaxations_are_those_of_the_linear_program(kind: str, seed: int) -> None:
     asked = question(kind, seed, possible=False)
     occupancies, conditions = Occupancies(asked.model), asked.conditions()
