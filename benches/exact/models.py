@@ -144,11 +144,11 @@ def grid(side: int, terrain: bool, seed: int = 0) -> Model:
 
 def random(states: int, seed: int = 0) -> Model:
     """Four actions, five successors drawn at random with probabilities drawn at random, five rewards in [0, 1)."""
-    rng = np.random.default_rng(seed)
-    targets = np.sort(rng.integers(states, size=(states * 4, 5), dtype=np.int32), axis=1)
+    rng, shape = np.random.default_rng(seed), (states * 4, min(5, states))
+    targets = np.sort(rng.integers(states, size=shape, dtype=np.int32), axis=1)
     while (twice := np.flatnonzero((np.diff(targets, axis=1) == 0).any(axis=1))).size:
-        targets[twice] = np.sort(rng.integers(states, size=(twice.size, 5), dtype=np.int32), axis=1)
-    shares = rng.random((states * 4, 5)) + 1e-9
+        targets[twice] = np.sort(rng.integers(states, size=(twice.size, shape[1]), dtype=np.int32), axis=1)
+    shares = rng.random(shape) + 1e-9
     shares /= shares.sum(axis=1, keepdims=True)
     return from_slots(
         targets,

@@ -245,7 +245,8 @@ def hopeless(earlier: Iterable[tuple[int, Result]], states: int, limit: float) -
     A peer that ran out of memory or time on a smaller model of the class is not asked again.
     """
     return any(
-        smaller < states and (result["objective"] is None or result["cpu_seconds"] * states / smaller > limit)
+        smaller < states
+        and (result["status"] in ("time limit", "failed") or result["cpu_seconds"] * states / smaller > limit)
         for smaller, result in earlier
     )
 
