@@ -253,7 +253,7 @@ def hopeless(earlier: Iterable[tuple[int, Result]], states: int, limit: float) -
 
 COLUMNS = (
     *(("contestant", 22), ("status", 18), ("objective", 13), ("off by", 8), ("CPU s", 9), ("read s", 7)),
-    *(("2 cores s", 9), ("MB", 6), ("over acrl", 9)),
+    *(("solve s", 8), ("2 cores s", 9), ("MB", 6), ("over acrl", 9)),
 )
 
 
@@ -272,9 +272,6 @@ def number(value: float | None, form: str) -> str:
 
 def show(name: str, result: Result, ours: Result) -> None:
     """A contestant's line."""
-    read = result.get("build_seconds")
-    if name == "acrl" and result["solve_seconds"] is not None:
-        read = max(0.0, result["cpu_seconds"] - result["solve_seconds"])
     ratio = result["cpu_seconds"] / ours["cpu_seconds"] if ours and name != "acrl" else None
     sign = "" if usable(result) else ">"
     line(
@@ -284,7 +281,8 @@ def show(name: str, result: Result, ours: Result) -> None:
             number(result["objective"], ".9g"),
             number(result.get("gap") if name == "acrl" else result.get("off"), ".1e"),
             number(result["cpu_seconds"], ".3f"),
-            number(read, ".2f"),
+            number(result.get("build_seconds"), ".2f"),
+            number(result.get("solve_seconds"), ".3f"),
             number(result.get("two_cores", {}).get("wall_seconds"), ".2f"),
             number(result["megabytes"], ".0f"),
             "" if ratio is None or result["status"] == "failed" else f"{sign}{ratio:.1f}x",
