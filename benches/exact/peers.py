@@ -1,4 +1,4 @@
-"""One peer of `make bench-exact` on one model: the occupancy LP for LP solvers, a multi-objective query for Storm.
+"""One peer of `make bench-exact` on one model: the occupancy LP or its dual, or a multi-objective query.
 
     python peers.py highs-simplex model.npz --maximize r0 --require 'r1>=0.2'
 
@@ -91,29 +91,39 @@ def highs(solver: str, crossover: bool) -> Callable[[models.Model, Question], Ca
 
 
 def clarabel(model: models.Model, question: Question) -> Callable[[], Result]:
-    """Clarabel: A x + s = b with s in a cone."""
+    """Clarabel on the dual, which is the form it solves fastest: A y + s = b with s >= 0.
+
+    min g - l.c  over g, h and l >= 0  with  g + h(s) >= r0(s, a) + l.r(s, a) + sum_s' P(s' | s, a) h(s')
+    """
     import clarabel as peer
     import scipy.sparse as sparse
 
     program = Program(model, question)
     a, equal = program.a.tocsr(), program.equal
+    # Requirements in the sense of at least.
     above = np.isfinite(program.low[equal:])
-    sign = np.where(above, -1.0, 1.0)
-    bounds = np.where(above, program.low[equal:], program.high[equal:])
-    left = sparse.vstack([a[:equal], sparse.diags_array(sign) @ a[equal:], -sparse.eye_array(model.choices)]).tocsc()
-    right = np.concatenate([program.low[:equal], sign * bounds, np.zeros(model.choices)])
-    cones = [peer.ZeroConeT(equal), peer.NonnegativeConeT(len(right) - equal)]
+    sign = np.where(above, 1.0, -1.0)
+    bounds = sign * np.where(above, program.low[equal:], program.high[equal:])
+    left = sparse.vstack([-a[:equal], sparse.diags_array(sign) @ a[equal:]]).T
+    prices = sparse.hstack([sparse.csr_array((len(sign), equal)), -sparse.eye_array(len(sign))])
+    right = np.concatenate([program.cost, np.zeros(len(sign))])
+    cost = np.concatenate([np.zeros(model.states), [1.0], -bounds])
     settings = peer.DefaultSettings()
-    settings.verbose, settings.max_threads = False, 1
+    settings.verbose, settings.max_threads, settings.direct_solve_method = False, 1, "qdldl"
     solver = peer.DefaultSolver(
-        sparse.csc_matrix((model.choices, model.choices)), program.cost, sparse.csc_matrix(left), right, cones, settings
+        sparse.csc_matrix((len(cost), len(cost))),
+        cost,
+        sparse.csc_matrix(sparse.vstack([left, prices])),
+        right,
+        [peer.NonnegativeConeT(len(right))],
+        settings,
     )
 
     def solve() -> Result:
         solution = solver.solve()
         status = str(solution.status).lower()
-        status = "optimal" if status == "solved" else status
-        found = solution.obj_val * program.sign if "solved" in status or status == "optimal" else None
+        status = {"solved": "optimal", "dualinfeasible": "infeasible"}.get(status, status)
+        found = -solution.obj_val * program.sign if "solved" in status or status == "optimal" else None
         return {"status": status, "objective": found, "version": f"clarabel {version('clarabel')}"}
 
     return solve
