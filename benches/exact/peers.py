@@ -17,6 +17,7 @@ import re
 import resource
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -90,7 +91,7 @@ def highs(solver: str, crossover: bool) -> Callable[[models.Model, Question], Ca
     return prepare
 
 
-def clarabel(model: models.Model, question: Question) -> Callable[[], Result]:
+def clarabel(method: str, model: models.Model, question: Question) -> Callable[[], Result]:
     """Clarabel on the dual, which is the form it solves fastest: A y + s = b with s >= 0.
 
     min g - l.c  over g, h and l >= 0  with  g + h(s) >= r0(s, a) + l.r(s, a) + sum_s' P(s' | s, a) h(s')
@@ -109,7 +110,7 @@ def clarabel(model: models.Model, question: Question) -> Callable[[], Result]:
     right = np.concatenate([program.cost, np.zeros(len(sign))])
     cost = np.concatenate([np.zeros(model.states), [1.0], -bounds])
     settings = peer.DefaultSettings()
-    settings.verbose, settings.max_threads, settings.direct_solve_method = False, 1, "qdldl"
+    settings.verbose, settings.max_threads, settings.direct_solve_method = False, 1, method
     solver = peer.DefaultSolver(
         sparse.csc_matrix((len(cost), len(cost))),
         cost,
@@ -161,7 +162,8 @@ PEERS: dict[str, Callable[[models.Model, Question], Callable[[], Result]]] = {
     "highs-hipo": highs("hipo", crossover=False),
     "highs-hipo-crossover": highs("hipo", crossover=True),
     "highs-pdlp": highs("pdlp", crossover=False),
-    "clarabel": clarabel,
+    "clarabel": partial(clarabel, "qdldl"),
+    "clarabel-faer": partial(clarabel, "faer"),
     "storm": storm,
 }
 

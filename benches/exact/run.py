@@ -54,7 +54,7 @@ SIZES = {
 QUICK = {"plain": [10, 30], "terrain": [30], "random": [300, 1000], "queue": [10]}
 PEERS = [
     *("highs-simplex", "highs-ipm", "highs-ipm-crossover", "highs-hipo", "highs-hipo-crossover", "highs-pdlp"),
-    *("clarabel", "storm"),
+    *("clarabel", "clarabel-faer", "storm"),
 ]
 # From here on acrl is asked for a gap of 1e-3, and given ten minutes.
 LARGE, LARGE_GAP, LARGE_SECONDS = 500_000, 1e-3, 600.0
