@@ -1,7 +1,7 @@
 # The menu. `make` alone lists it.
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-learners lint docs bench bench-train bench-python fuzz check-slow figures
+.PHONY: help run test test-learners lint docs bench bench-train bench-exact bench-python fuzz check-slow figures
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
@@ -33,6 +33,10 @@ bench-train: ## PPO beside its peers (installs them on first use); ARGS=--curves
 	cargo build --release -p acrl-learn --example bench-train
 	python3 benches/train/run.py --acrl "$${CARGO_TARGET_DIR:-target}/release/examples/bench-train" $(ARGS)
 
+bench-exact: ## exact solving beside HiGHS, Clarabel and Storm (installs them on first use; hours, ARGS=--quick: a minute)
+	cargo build --release
+	python3 benches/exact/run.py --acrl "$${CARGO_TARGET_DIR:-target}/release/acrl" $(ARGS)
+
 bench-python: ## a step of an agent in Python, and batches beside Rust (status 1 if a target is missed)
 	tests/python/run.sh bench $(ARGS)
 
@@ -45,4 +49,5 @@ fuzz: ## fuzz the .drn reader for five minutes (needs cargo-fuzz)
 
 check-slow: ## statistical checks over many seeds and models, before a release
 	PROPTEST_CASES=20000 cargo test --workspace --profile checked
+	HIGHS_SEEDS=1000 tests/python/run.sh
 	cargo test --profile checked -p acrl-cli --test promise --test diagnosis -- --ignored --nocapture
