@@ -397,6 +397,9 @@ fn finish<'r>(
         let members = (width - begin).min(GROUP);
         errors[begin..begin + members].copy_from_slice(&mean[..members]);
     }
+    if evaluations[0].loss > NEVER {
+        errors.fill(f64::INFINITY); // the state is not in a class at all
+    }
     let values = evaluations.iter().flat_map(|e| e.gain[..GROUP].iter().copied()).take(width).collect();
     let several = !evaluations[0].others.is_empty();
     let bias = evaluations.into_iter().map(|e| e.bias).collect();

@@ -288,7 +288,10 @@ impl<'t, 'm> Columns<'t, 'm> {
 
     /// Adds a column if it is new.
     fn add(&mut self, values: Vec<f64>, errors: Vec<f64>, rule: Rules) -> bool {
-        let new = self.is_new(&values) && values.iter().chain(&errors).all(|x| x.is_finite());
+        // A value that is hardly known is of no use, and would upset the master program.
+        let known = values.iter().all(|v| v.is_finite())
+            && errors.iter().zip(self.task.ranges()).all(|(e, range)| *e <= 0.01 * range);
+        let new = known && self.is_new(&values);
         if new {
             self.values.push(values);
             self.errors.push(errors);
@@ -404,6 +407,9 @@ impl<'t, 'm> Columns<'t, 'm> {
             if !stop && (close || error > 0.2 * (upper - lower)) && self.refine(&best.weights, &weights)? {
                 continue;
             }
+            if !stop && !more && !close && self.change_oracle() {
+                continue;
+            }
             if stop || !more || close || self.rounds >= options.rounds {
                 let (mixture, values) = self.mix(&best.weights)?;
                 let multiplier_ranges = if best.degenerate && task.has_objective() {
@@ -426,18 +432,24 @@ impl<'t, 'm> Columns<'t, 'm> {
         }
     }
 
+    /// Where exact maximisers leave a gap, because a model nearly falls into parts, elimination without subtractions may
+    /// close it: whether that is still to be tried.
+    fn change_oracle(&mut self) -> bool {
+        match (&self.oracle, self.task.part()) {
+            (Oracle::Exact, Some(part)) => {
+                self.oracle = Oracle::Interleaved(Box::new(Interleaved::new(part)));
+                true
+            }
+            _ => false,
+        }
+    }
+
     /// Where to price next: at the multipliers of the master program. These jump about as long as it knows few columns; so
-    /// where maximisers are only approached anyway, part of the way from the best ones so far.
+    /// in models that mix fast only part of the way from the best ones so far.
     fn try_at(&self, master: &[f64], best: &Option<Multipliers>) -> Result<Multipliers, Error> {
         let stay = match (&self.oracle, best) {
-            // Measured: on fast-mixing models 40 rounds instead of 60; on grids more than 0.3 costs rounds.
-            (Oracle::Interleaved(oracle), Some(_)) => {
-                if oracle.iterates() {
-                    0.6
-                } else {
-                    0.3
-                }
-            }
+            // Measured: 40 rounds instead of 60 on random models; on grids, which are eliminated, it costs rounds.
+            (Oracle::Interleaved(oracle), Some(_)) if oracle.iterates() => 0.6,
             _ => 0.0,
         };
         let best = best.as_ref().map_or(master, Multipliers::as_slice);
@@ -493,8 +505,10 @@ impl<'t, 'm> Columns<'t, 'm> {
                 && self.errors[j].iter().zip(self.task.ranges()).any(coarse)
             {
                 let (values, errors) = oracle.refine(self.task, rule, weights, enough);
-                let better = errors.iter().zip(&self.errors[j]).any(|(new, old)| new < old);
-                if better {
+                // It must be the same class that was evaluated, and better.
+                let same = |i: usize| (values[i] - self.values[j][i]).abs() <= self.errors[j][i] + errors[i];
+                let better = |i: usize| errors[i] <= self.errors[j][i];
+                if (0..values.len()).all(|i| same(i) && better(i)) && errors != self.errors[j] {
                     (self.values[j], self.errors[j], refined) = (values, errors, true);
                 }
             }
