@@ -182,9 +182,16 @@ impl Evaluator {
         self.counts.clear();
         self.counts.resize(part.len(), 0);
         for step in 0..steps {
-            let (targets, probabilities) = part.transitions(rule[self.at] as usize);
-            let drawn = if targets.len() == 1 { 0 } else { self.rng.weighted(probabilities) };
-            self.at = targets[drawn] as usize;
+            let choice = rule[self.at] as usize;
+            let (targets, probabilities) = part.transitions(choice);
+            let mut u = self.rng.uniform() - part.stay(choice);
+            if u >= 0.0 && !targets.is_empty() {
+                let drawn = probabilities.iter().position(|p| {
+                    u -= p;
+                    u < 0.0
+                });
+                self.at = targets[drawn.unwrap_or(targets.len() - 1)] as usize;
+            }
             if 2 * step >= steps {
                 self.counts[self.at] += 1;
             }
@@ -297,8 +304,10 @@ impl Packed {
         self.first.clear();
         self.transitions.clear();
         self.first.push(0);
-        for &choice in rule {
+        for (s, &choice) in rule.iter().enumerate() {
             let (targets, probabilities) = part.transitions(choice as usize);
+            let stay = part.stay(choice as usize);
+            self.transitions.extend((stay > 0.0).then_some((s as u32, stay)));
             self.transitions.extend(targets.iter().copied().zip(probabilities.iter().copied()));
             self.first.push(self.transitions.len() as u32);
         }

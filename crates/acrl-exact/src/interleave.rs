@@ -12,7 +12,9 @@ use crate::evaluate::{Evaluated, Evaluator};
 use crate::part::Part;
 
 /// Sweeps of a round, alternately forth and back.
-const SWEEPS: usize = 16;
+const SWEEPS: usize = 20;
+/// The same where chains mix fast.
+const FAST_SWEEPS: usize = 8;
 /// Values are kept within this many times the rewards' range (or 100 for each state, if that is more), so that a part of the
 /// model that a rule hardly ever leaves does not drown the rest.
 const LIMIT: f64 = 1e6;
@@ -219,7 +221,7 @@ impl<'t> Interleaved<'t> {
         let limit = scale * LIMIT.max(100.0 * n as f64);
         self.v.iter_mut().for_each(|v| *v = if v.is_nan() { -limit } else { v.clamp(-limit, limit) });
         let arch = Arch::new();
-        let sweeps = if self.iterates() { SWEEPS / 2 } else { SWEEPS };
+        let sweeps = if self.iterates() { FAST_SWEEPS } else { SWEEPS };
         for sweep in 0..sweeps {
             arch.dispatch(
                 #[inline(always)]
@@ -237,25 +239,21 @@ impl<'t> Interleaved<'t> {
     fn sweep(&mut self, gain: f64, backwards: bool) {
         let (part, v, rho) = (self.part, &mut self.v, &self.rho);
         let n = part.len();
-        let mut update = |s: usize| {
+        for i in 0..n {
+            let s = if backwards { n - 1 - i } else { i };
             let mut best = f64::NEG_INFINITY;
             for c in part.choices_of(s) {
                 let (targets, probabilities) = part.transitions(c);
-                let (mut x, mut stay) = (rho[c] - gain, 0.0);
+                let mut x = rho[c] - gain;
                 for (&t, p) in targets.iter().zip(probabilities) {
-                    if t as usize == s {
-                        stay += p;
-                    } else {
-                        x += p * v[t as usize];
-                    }
+                    x += p * v[t as usize];
                 }
                 // Where an action stays for good, a step counts as a step.
-                let x = if stay < 1.0 { x / (1.0 - stay) } else { x + v[s] };
+                let x = if targets.is_empty() { x + v[s] } else { x / (1.0 - part.stay(c)) };
                 best = best.max(x);
             }
             v[s] = best;
-        };
-        if backwards { (0..n).rev().for_each(&mut update) } else { (0..n).for_each(&mut update) }
+        }
     }
 
     /// Takes the rule that is greedy for v, keeping actions that tie, and returns max (ρ_a + Σ p v − v(s)).

@@ -11,8 +11,11 @@ pub(crate) struct Part {
     choices: Vec<u32>,
     first_choice: Vec<u32>,
     first: Vec<u32>,
+    /// Where each choice leads other than to its own state.
     targets: Vec<u32>,
     probabilities: Vec<f64>,
+    /// The probability of staying, for each choice.
+    stay: Vec<f64>,
 }
 
 impl Part {
@@ -28,13 +31,23 @@ impl Part {
             first: vec![0],
             targets: Vec::with_capacity(model.transitions()),
             probabilities: Vec::with_capacity(model.transitions()),
+            stay: Vec::new(),
         };
-        for &s in states {
+        for (own, &s) in states.iter().enumerate() {
             for c in model.choices(s) {
                 let choice = model.choice(c);
                 if choice.targets.iter().all(|&t| position[t as usize] != OUTSIDE) {
-                    part.targets.extend(choice.targets.iter().map(|&t| position[t as usize]));
-                    part.probabilities.extend_from_slice(choice.probabilities);
+                    let mut stay = 0.0;
+                    for (&t, &p) in choice.targets.iter().zip(choice.probabilities) {
+                        let t = position[t as usize];
+                        if t as usize == own {
+                            stay += p;
+                        } else {
+                            part.targets.push(t);
+                            part.probabilities.push(p);
+                        }
+                    }
+                    part.stay.push(stay);
                     part.first.push(part.targets.len() as u32);
                     part.choices.push(c as u32);
                 }
@@ -69,13 +82,20 @@ impl Part {
         self.first_choice[s] as usize..self.first_choice[s + 1] as usize
     }
 
+    /// Where a choice leads other than to its own state.
     #[inline(always)]
     pub(crate) fn transitions(&self, choice: usize) -> (&[u32], &[f64]) {
         let range = self.first[choice] as usize..self.first[choice + 1] as usize;
         (&self.targets[range.clone()], &self.probabilities[range])
     }
 
-    /// All states that any choice of s may lead to, with repetitions.
+    /// The probability of staying.
+    #[inline(always)]
+    pub(crate) fn stay(&self, choice: usize) -> f64 {
+        self.stay[choice]
+    }
+
+    /// All other states that any choice of s may lead to, with repetitions.
     pub(crate) fn successors(&self, s: usize) -> &[u32] {
         let choices = self.choices_of(s);
         &self.targets[self.first[choices.start] as usize..self.first[choices.end] as usize]
