@@ -506,7 +506,9 @@ impl<'t, 'm> Columns<'t, 'm> {
             {
                 let (values, errors) = oracle.refine(self.task, rule, weights, enough);
                 // It must be the same class that was evaluated, and better.
-                let same = |i: usize| (values[i] - self.values[j][i]).abs() <= self.errors[j][i] + errors[i];
+                let ranges = self.task.ranges();
+                let off = |i: usize| (values[i] - self.values[j][i]).abs() - 1e-9 * ranges[i];
+                let same = |i: usize| off(i) <= self.errors[j][i] + errors[i];
                 let better = |i: usize| errors[i] <= self.errors[j][i];
                 if (0..values.len()).all(|i| same(i) && better(i)) && errors != self.errors[j] {
                     (self.values[j], self.errors[j], refined) = (values, errors, true);
