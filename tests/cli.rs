@@ -133,6 +133,23 @@ fn directions_signs_and_two_sided_requirements_come_back_as_given() {
 }
 
 #[test]
+fn a_model_in_arrays_is_solved_as_the_problem_that_it_is() {
+    let example = acrl_envs::Monitoring::new(acrl_envs::MonitoringParameters::default()).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let model = folder.path().join("model.npz");
+    std::fs::write(&model, acrl_exact::npz::write(&example.model().unwrap())).unwrap();
+    let asked = ["--maximize", "r0", "--require", "r1>=0.3", "--require", "r2>=0.3"];
+    let (object, status) = json(&[&["solve", model.to_str().unwrap()], &asked[..]].concat());
+    assert_eq!((status, &object["states"], &object["choices"]), (0, &Value::from(3), &Value::from(6)));
+    close(&object["objective"], 0.4, 1e-6);
+    let problem = folder.path().join("problem.toml");
+    let text = "[model]\nfile = 'model.npz'\n[objective]\nreward = 'r0'\n[[requirement]]\nreward = 'r1'\nat_least = 0.3\n";
+    std::fs::write(&problem, text).unwrap();
+    let (object, status) = json(&["run", problem.to_str().unwrap(), "--steps", "20000"]);
+    assert_eq!((status, &object["requirements"]["r1"]["met"]), (0, &Value::from(true)));
+}
+
+#[test]
 fn many_runs_give_the_same_numbers_on_one_thread_and_on_all() {
     let args = ["run", "problems/queue.toml", "--runs", "8", "--steps", "20000", "--seed", "3", "--json"];
     let one = acrl(&[&args[..], &["--threads", "1"]].concat()).stdout;

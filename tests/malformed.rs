@@ -161,7 +161,21 @@ fn cases() -> Vec<Case> {
         args: vec!["solve", "model.drn"],
         expected: "nothing to achieve",
     });
-    cases.push(Case { file: "model.npz", text: vec![1], args: vec!["solve", "model.npz"], expected: ".npz" });
+    let mut arrays = npz();
+    let end = arrays.len();
+    let npz = |text: Vec<u8>, expected| Case {
+        file: "model.npz",
+        text,
+        args: vec!["solve", "model.npz"],
+        expected,
+    };
+    cases.push(npz(vec![1], "model.npz: this is not a whole zip file, which an .npz file is"));
+    cases.push(npz(arrays[..end - 5].to_vec(), "model.npz: this is not a whole zip file"));
+    cases.push(npz(DRN.into(), "model.npz: this is not a whole zip file"));
+    cases.push(npz(arrays.clone(), "nothing to achieve"));
+    let data = arrays.windows(8).position(|window| window == b"data.npy").unwrap();
+    arrays[data + 40] ^= 0x10;
+    cases.push(npz(arrays, "model.npz: array 'data': "));
     cases.push(Case {
         file: "problem.toml",
         text: b"version = 1\n[model]\nfile = \"gone.drn\"\n[objective]\nreward = \"x\"\n".to_vec(),
@@ -169,6 +183,11 @@ fn cases() -> Vec<Case> {
         expected: "gone.drn",
     });
     cases
+}
+
+/// A model in arrays.
+fn npz() -> Vec<u8> {
+    acrl_exact::npz::write(&acrl_exact::drn::read(DRN.as_bytes()).unwrap())
 }
 
 fn acrl(folder: &Path, args: &[&str]) -> std::process::Output {
@@ -179,10 +198,13 @@ fn acrl(folder: &Path, args: &[&str]) -> std::process::Output {
 fn the_good_files_are_good() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("model.drn"), DRN).unwrap();
+    std::fs::write(folder.path().join("model.npz"), npz()).unwrap();
     std::fs::write(folder.path().join("problem.toml"), TOML).unwrap();
-    for args in
-        [&["solve", "model.drn", "--maximize", "r0", "--require", "r1>=0.2"][..], &["solve", "problem.toml"]]
-    {
+    for args in [
+        &["solve", "model.drn", "--maximize", "r0", "--require", "r1>=0.2"][..],
+        &["solve", "model.npz", "--maximize", "r0", "--require", "r1>=0.2"],
+        &["solve", "problem.toml"],
+    ] {
         let output = acrl(folder.path(), args);
         assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
     }

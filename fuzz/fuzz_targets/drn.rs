@@ -24,8 +24,9 @@ fn assert_same(a: &FiniteCmdp, b: &FiniteCmdp) {
     assert_eq!((a.states(), a.choice_count(), a.initial()), (b.states(), b.choice_count(), b.initial()));
     assert_eq!(a.reward_names(), b.reward_names());
     assert!((0..a.states()).all(|s| a.choices(s) == b.choices(s) && a.state_name(s) == b.state_name(s)));
+    assert!((0..a.choice_count()).all(|c| a.action_name(c) == b.action_name(c)));
     for (x, y) in (0..a.choice_count()).map(|c| (a.choice(c), b.choice(c))) {
-        assert_eq!((x.action, x.targets, x.rewards), (y.action, y.targets, y.rewards));
+        assert_eq!((x.targets, x.rewards), (y.targets, y.rewards));
         for (p, q) in x.probabilities.iter().zip(y.probabilities) {
             assert!((p - q).abs() <= 1e-12 * p, "{p} and {q}");
         }

@@ -138,17 +138,12 @@ class Model:
     def choices(self) -> int: ...
     @property
     def reward_names(self) -> list[str]: ...
-    def __getnewargs__(
-        self,
-    ) -> tuple[
-        int,
-        NDArray[np.int64],
-        NDArray[np.int64],
-        NDArray[np.float64],
-        list[str],
-        NDArray[np.float64],
-        NDArray[np.float64],
-    ]: ...
+    @staticmethod
+    def load(path: str) -> Model: ...
+    def save(self, path: str) -> None: ...
+    @staticmethod
+    def from_bytes(content: bytes, columns: bool) -> Model: ...
+    def __reduce__(self) -> tuple[Any, tuple[bytes, bool]]: ...
 
 @final
 class PolicyFile:

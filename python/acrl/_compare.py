@@ -134,8 +134,8 @@ def compare(
     [('a-crl (exact)', True), ('fixed weights', False), ('exact optimum', True)]
 
     Args:
-        problem: A finite model, a problem file (.toml; continuous ones train each method), a model file (.drn), or the
-            name of a bundled problem.
+        problem: A finite model, a problem file (.toml; continuous ones train each method), a model file (.drn or
+            .npz), or the name of a bundled problem.
         objective: As for `acrl.run`.
         requirements: As for `acrl.run`.
         steps: Steps of each run; default the problem's, and 200,000 at least.

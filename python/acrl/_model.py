@@ -1,7 +1,8 @@
-"""Finite models from arrays and tables."""
+"""Finite models from arrays, tables and files."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -80,6 +81,27 @@ class FiniteModel:
         flat = np.concatenate([_reward(n, values, states, actions) for n, values in named.items()])
         model._model = _acrl.Model(actions, ends, targets, shares, list(named), flat, start)
         return model
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> FiniteModel:
+        """Reads a model: arrays of NumPy and SciPy (.npz, see `save`) or Storm's explicit format (.drn)."""
+        model = cls.__new__(cls)
+        model._model = _acrl.Model.load(os.fspath(path))
+        return model
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the model as an .npz file, for `load`, `acrl.solve` and the program.
+
+        ``scipy.sparse.load_npz`` reads its transitions, ``numpy.load`` all of it. Such a file is also written by
+        ``numpy.savez``: the arrays of a CSR matrix (``format=b"csr"``, ``shape``, ``indptr``, ``indices``, ``data``)
+        whose row ``s * actions + a`` is that of action a in state s, and ``rewards`` [rewards, rows]; ``names`` of the
+        rewards, ``initial`` (a state, or the probability of each) and names of ``actions`` if you like; and where
+        states have different numbers of actions, ``first_choice``: the first row of each state, and the number of rows.
+        """
+        path = os.fspath(path)
+        if not path.endswith(".npz"):
+            raise InputError(f"the file's name is {path!r}, expected one that ends in .npz")
+        self._model.save(path)
 
     @property
     def states(self) -> int:

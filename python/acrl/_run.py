@@ -299,8 +299,8 @@ def run(
 
     Args:
         what: A trained policy or its file (.safetensors), run on the problem that it embeds; or a finite model, a
-            problem file (.toml), a model in Storm's explicit format (.drn), or the name of a bundled problem, run with
-            the exact policy.
+            problem file (.toml), a model file (.drn or .npz), or the name of a bundled problem, run with the exact
+            policy.
         env: The environment of a policy that `acrl.train` made: what that takes. Each run is a lane of its own.
         rewards: How to find its rewards; see `acrl.train`.
         objective: What to improve: a reward's name is maximised. Default what the problem says; a trained policy has

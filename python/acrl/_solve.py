@@ -30,7 +30,8 @@ __all__ = ["Component", "Relaxation", "Solution", "solve"]
 class Component:
     """A deterministic policy, and the share of time that is spent on it.
 
-    ``rule[s]`` is the action in state s: its column, or for a model from a file its number among the state's actions.
+    ``rule[s]`` is the action in state s: its column in arrays and .npz files, or for a model from another file its
+    number among the state's actions.
     """
 
     weight: float
@@ -192,8 +193,8 @@ def solve(
     ('r1', 'r2')
 
     Args:
-        model: A model; or a problem file (.toml), a model in Storm's explicit format (.drn), or the name of a bundled
-            problem.
+        model: A model; or a problem file (.toml), a model in Storm's explicit format (.drn) or as arrays (.npz, see
+            `FiniteModel.save`), or the name of a bundled problem.
         objective: What to improve: a reward's name is maximised. Default what the file says.
         requirements: Replace those of the file on the same reward and side, or are added to them.
         gap: How close the proved bounds must be, relative to the objective.

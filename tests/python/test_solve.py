@@ -1,5 +1,6 @@
 """Exact answers."""
 
+import pickle
 import signal
 import threading
 from pathlib import Path
@@ -152,10 +153,94 @@ def test_bad_questions_are_refused(tmp_path: Path) -> None:
         acrl.solve(tmp_path / "none")
     with pytest.raises(acrl.FileError, match=r"cannot read .*none\.toml"):
         acrl.solve(tmp_path / "none.toml")
-    for name, text in [("a.toml", "version = 9"), ("a.drn", "nonsense"), ("a.txt", "")]:
+    for name, text in [("a.toml", "version = 9"), ("a.drn", "nonsense"), ("a.npz", "nonsense"), ("a.txt", "")]:
         (tmp_path / name).write_text(text)
         with pytest.raises(acrl.FileError, match=name):
             acrl.solve(tmp_path / name, objective="x")
+
+
+def arrays(transitions: Any, rewards: dict[str, list[int]]) -> dict[str, Any]:
+    """What an .npz file holds."""
+    matrix = scipy.sparse.csr_array(transitions.reshape(-1, transitions.shape[2]))
+    parts = {"indptr": matrix.indptr, "indices": matrix.indices, "data": matrix.data, "shape": matrix.shape}
+    named = np.array([np.repeat(values, transitions.shape[1]) for values in rewards.values()])
+    return {"format": b"csr", **parts, "rewards": named, "names": list(rewards)}
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_a_file_of_arrays_is_a_model(save: Any, tmp_path: Path) -> None:
+    transitions, rewards = monitoring()
+    save(tmp_path / "model.npz", **arrays(transitions, rewards))
+    path = tmp_path / "model.npz"
+    answers = [acrl.solve(path, objective="r0", requirements=THIRD)]
+    answers.append(acrl.solve(acrl.FiniteModel.load(path), objective="r0", requirements=THIRD))
+    for answer in answers:
+        assert answer.objective == pytest.approx(1 / 3)
+        assert (answer.states, answer.choices) == (3, 6)
+    (component,) = acrl.solve(path, objective="r2").mixture
+    assert component.rule.tolist() == [2, 0, 2]  # columns, although each state lacks one
+
+
+def test_what_scipy_saves_is_the_first_half_of_a_model(tmp_path: Path) -> None:
+    transitions, rewards = monitoring()
+    scipy.sparse.save_npz(tmp_path / "matrix.npz", scipy.sparse.csr_array(transitions.reshape(9, 3)))
+    with pytest.raises(acrl.FileError, match="array 'rewards': the array is missing, expected one of shape"):
+        acrl.solve(tmp_path / "matrix.npz", objective="r0")
+    matrix = dict(np.load(tmp_path / "matrix.npz"))
+    named = np.asfortranarray(arrays(transitions, rewards)["rewards"], dtype=np.float32)
+    np.savez(tmp_path / "model.npz", **matrix, rewards=named, initial=[0, 0.5, 0.5])
+    assert acrl.solve(tmp_path / "model.npz", objective="r0", requirements=THIRD).objective == pytest.approx(1 / 3)
+
+
+def test_states_in_a_file_may_have_different_numbers_of_actions(tmp_path: Path) -> None:
+    transitions, rewards = monitoring()
+    kept = transitions.reshape(9, 3).any(axis=1)
+    found = arrays(transitions, rewards)
+    found |= {"indptr": np.arange(7), "shape": (6, 3), "rewards": found["rewards"][:, kept]}
+    np.savez(tmp_path / "model.npz", **found, first_choice=[0, 2, 4, 6], initial=np.int64(1), actions=["a", "b"])
+    assert acrl.solve(tmp_path / "model.npz", objective="r0", requirements=THIRD).objective == pytest.approx(1 / 3)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"data": np.full(6, 0.5)}, "array 'data': state '0', action '1': the probabilities add up to 0.5, expected 1"),
+        ({"indices": np.full(6, 3)}, r"array 'indices': row 1 \(state 0, action 1\) leads to state 3, expected 0 to 2"),
+        ({"names": np.array(["r0", "r1", None])}, r"array 'names': the array holds Python objects \(pickled\)"),
+        ({"rewards": np.zeros((9, 3))}, r"array 'rewards': the shape is \(9, 3\), expected \(rewards, 9\)"),
+        ({"intial": 1}, "array 'intial': no such array is known, expected format, shape"),
+        ({"format": "csc"}, "array 'format': the format is 'csc', expected 'csr'"),
+    ],
+)
+def test_bad_files_of_arrays_are_refused(change: dict[str, Any], message: str, tmp_path: Path) -> None:
+    np.savez(tmp_path / "model.npz", **{**arrays(*monitoring()), **change})
+    with pytest.raises(acrl.FileError, match=message):
+        acrl.solve(tmp_path / "model.npz", objective="r0")
+    (tmp_path / "model.npz").write_bytes((tmp_path / "model.npz").read_bytes()[:-30])
+    with pytest.raises(acrl.FileError, match=r"model\.npz: this is not a whole zip file"):
+        acrl.FiniteModel.load(tmp_path / "model.npz")
+
+
+def test_models_are_saved_and_pickled_as_they_are(tmp_path: Path) -> None:
+    transitions, rewards = monitoring()
+    model = acrl.FiniteModel(transitions, rewards, initial=[0.25, 0.75, 0])
+    model.save(tmp_path / "model.npz")
+    matrix = scipy.sparse.load_npz(tmp_path / "model.npz")
+    assert (matrix.toarray() == transitions.reshape(9, 3)).all()
+    with np.load(tmp_path / "model.npz") as found:
+        assert found["names"].tolist() == ["r0", "r1", "r2"]
+        assert found["initial"].tolist() == [0.25, 0.75, 0]
+        assert found["rewards"].shape == (3, 9)
+    for other in [acrl.FiniteModel.load(tmp_path / "model.npz"), pickle.loads(pickle.dumps(model))]:
+        assert repr(other) == repr(model)
+        (component,) = acrl.solve(other, objective="r2").mixture
+        assert component.rule.tolist() == [2, 0, 2]
+        other.save(tmp_path / "again.npz")
+        assert (tmp_path / "again.npz").read_bytes() == (tmp_path / "model.npz").read_bytes()
+    with pytest.raises(acrl.InputError, match=r"expected one that ends in \.npz"):
+        model.save(tmp_path / "model.drn")
+    with pytest.raises(acrl.FileError, match="none"):
+        model.save(tmp_path / "none" / "model.npz")
 
 
 def test_threads_may_share_a_model() -> None:

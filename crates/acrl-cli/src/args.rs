@@ -96,6 +96,7 @@ Examples:
   acrl solve monitoring
   acrl solve problems/queue.toml --json
   acrl solve model.drn --minimize power --require 'queue<=2' --require 'drops<=0.01'
+  acrl solve model.npz --maximize throughput --require 'power<=2'
   acrl solve monitoring --require 'r1>=0.55' --require 'r2>=0.55'   (infeasible: says what conflicts)")]
     Solve(SolveArgs),
 
@@ -188,8 +189,8 @@ Examples:
 /// What to work on.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Source {
-    /// A problem file (.toml), a model in Storm's explicit format (.drn), a trained policy (.safetensors), or a bundled
-    /// problem's name
+    /// A problem file (.toml), a model in Storm's explicit format (.drn) or as arrays of NumPy and SciPy (.npz), a trained
+    /// policy (.safetensors), or a bundled problem's name
     #[arg(value_name = "PROBLEM|MODEL|POLICY", value_hint = clap::ValueHint::FilePath)]
     pub(crate) input: String,
 

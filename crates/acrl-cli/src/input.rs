@@ -1,10 +1,11 @@
 //! From the command line's words to a model, a specification and settings.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use acrl::{BatchTask, Course, DualDynamics, EpochLength, FiniteCmdp, Objective, Requirement, Specification};
 use acrl_envs::{Continuous, Problem, RunSettings, TrainSettings, bundled};
-use acrl_exact::{FiniteTask, drn};
+use acrl_exact::{FiniteTask, drn, npz};
 use acrl_files::Container;
 use acrl_learn::PolicyFile;
 use anyhow::{Context as _, bail};
@@ -14,7 +15,7 @@ use crate::args::{EpochArg, Execution, Source};
 /// A finite problem, ready to work on.
 #[derive(Debug, Clone)]
 pub struct Loaded {
-    pub(crate) model: FiniteCmdp,
+    pub(crate) model: Arc<FiniteCmdp>,
     pub(crate) specification: Specification,
     pub(crate) run: RunSettings,
     pub(crate) train: TrainSettings,
@@ -103,7 +104,7 @@ impl Input {
     /// Reads a problem, a model or a policy by the path of its file, or a bundled problem by its name.
     pub fn read(input: &str) -> anyhow::Result<Self> {
         const EXPECTED: &str =
-            "expected a problem (.toml), a model (.drn) or a trained policy (.safetensors)";
+            "expected a problem (.toml), a model (.drn or .npz) or a trained policy (.safetensors)";
         let path = Path::new(input);
         let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default();
         if let Some(problem) = bundled().iter().find(|b| b.name == input).filter(|_| !path.exists()) {
@@ -111,7 +112,7 @@ impl Input {
         }
         match extension {
             "toml" => Self::from_problem(read_text(path)?, path),
-            "drn" => Ok(read_model(path)?.into()),
+            "drn" | "npz" => Ok(Arc::new(read_model(path)?).into()),
             "safetensors" => Self::from_policy(path),
             _ if path.is_dir() => bail!("{input} is a folder, {EXPECTED}"),
             "" if path.exists() => bail!("{input}: the file's name has no ending: {EXPECTED}"),
@@ -127,8 +128,9 @@ impl Input {
         let problem = Problem::parse(&text).with_context(|| path.display().to_string())?;
         let Problem { source, specification, run, train, .. } = problem;
         let model = match source {
-            acrl_envs::Source::Model(model) => model,
+            acrl_envs::Source::Model(model) => Arc::new(model),
             acrl_envs::Source::File(file) => read_model(&path.parent().unwrap_or(Path::new("")).join(file))
+                .map(Arc::new)
                 .with_context(|| path.display().to_string())?,
             acrl_envs::Source::Continuous(environment) => {
                 let problem = ContinuousProblem { text, environment, specification, run, train };
@@ -154,9 +156,9 @@ impl Input {
     }
 }
 
-impl From<FiniteCmdp> for Input {
-    /// A model of which nothing is asked yet.
-    fn from(model: FiniteCmdp) -> Self {
+impl From<Arc<FiniteCmdp>> for Input {
+    /// A model of which nothing is asked yet. It may be shared with others.
+    fn from(model: Arc<FiniteCmdp>) -> Self {
         Self::Finite(Box::new(Loaded {
             model,
             specification: Specification::default(),
@@ -280,12 +282,18 @@ fn read_text(path: &Path) -> anyhow::Result<String> {
     })
 }
 
-fn read_model(path: &Path) -> anyhow::Result<FiniteCmdp> {
-    if path.extension().is_none_or(|e| e != "drn") {
-        bail!("{}: unknown kind of model file: expected Storm's explicit format (.drn)", path.display());
+/// Reads a finite model in Storm's explicit format (.drn) or as arrays of NumPy and SciPy (.npz).
+pub fn read_model(path: &Path) -> anyhow::Result<FiniteCmdp> {
+    let cannot = || format!("cannot read {}", path.display());
+    let place = || path.display().to_string();
+    match path.extension().and_then(|e| e.to_str()) {
+        Some("drn") => drn::read(&std::fs::read(path).with_context(cannot)?).with_context(place),
+        Some("npz") => npz::read(std::fs::File::open(path).with_context(cannot)?).with_context(place),
+        _ => bail!(
+            "{}: unknown kind of model file: expected Storm's explicit format (.drn) or arrays of NumPy (.npz)",
+            path.display()
+        ),
     }
-    let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-    drn::read(&bytes).with_context(|| path.display().to_string())
 }
 
 fn names(names: &[String]) -> String {

@@ -51,7 +51,7 @@ pub use crate::commands::reproduce::{ReproduceOptions, Reproduction, reproduce};
 pub use crate::commands::run::{Run, RunOptions, page_of, run};
 pub use crate::commands::solve::{Solved, solve};
 pub use crate::comparison::Comparison;
-pub use crate::input::{ContinuousProblem, Input, Loaded, PolicyProblem};
+pub use crate::input::{ContinuousProblem, Input, Loaded, PolicyProblem, read_model};
 pub use crate::watch::{Stop, Watch};
 
 use crate::args::{Cli, Color, Command};

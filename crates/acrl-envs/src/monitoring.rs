@@ -153,12 +153,13 @@ mod tests {
         for s in 0..3 {
             for c in model.choices(s) {
                 let choice = model.choice(c);
-                assert_eq!(model.state_name(choice.targets[0] as usize), choice.action);
+                assert_eq!(model.state_name(choice.targets[0] as usize), model.action_name(c));
                 assert_eq!(choice.rewards.iter().position(|r| *r == 1.0), Some(s));
             }
         }
-        let actions = |s: usize| model.choices(s).map(|c| model.choice(c).action).collect::<Vec<_>>();
-        assert_eq!((actions(0), actions(2)), (vec!["R1", "R2"], vec!["R0", "R2"]));
+        let actions =
+            |s: usize| model.choices(s).map(|c| model.action_name(c).into_owned()).collect::<Vec<_>>();
+        assert_eq!([actions(0), actions(2)], [["R1", "R2"], ["R0", "R2"]]);
     }
 
     #[test]

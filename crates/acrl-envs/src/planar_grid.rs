@@ -113,7 +113,8 @@ mod tests {
         }
         // d = 0.707 and 0.1 per step: 8 steps, which reach 0.8.
         let rewards = |name: &str| {
-            let choice = model.choices(45).map(|c| model.choice(c)).find(|c| c.action == name).unwrap();
+            let choice = model.choices(45).find(|&c| model.action_name(c) == name).unwrap();
+            let choice = model.choice(choice);
             (choice.targets[0], choice.rewards[4])
         };
         assert_eq!(rewards("stay"), (45, 0.0));

@@ -202,7 +202,8 @@ mod tests {
         assert_stochastic(&model);
         assert_eq!((model.states(), model.choice_count()), (11, 44));
         let slow = model.choice(model.choices(3).start + 1);
-        assert_eq!((slow.action, slow.targets), ("slow", &[2, 3, 4][..]));
+        assert_eq!(model.action_name(model.choices(3).start + 1), "slow");
+        assert_eq!(slow.targets, [2, 3, 4]);
         for (p, expected) in slow.probabilities.iter().zip([0.2, 0.5, 0.3]) {
             assert!((p - expected).abs() < 1e-12);
         }

@@ -64,7 +64,7 @@ fn an_inline_model_adds_state_rewards_to_those_of_the_action() {
     let Source::Model(model) = &problem.source else { panic!("not a model") };
     assert_eq!((model.states(), model.choice_count(), model.initial()), (2, 2, &[(0, 1.0)][..]));
     let go = model.choice(0);
-    assert_eq!((go.action, go.rewards), ("go", &[1.5, -2.0][..]));
+    assert_eq!((&*model.action_name(0), go.rewards), ("go", &[1.5, -2.0][..]));
     assert_eq!((go.targets, go.probabilities), (&[0, 1][..], &[0.75, 0.25][..]));
     assert_eq!(model.choice(1).rewards, [0.0, 0.0]);
     assert!(problem.specification.requirements().is_empty());

@@ -61,7 +61,7 @@ fn component(model: &FiniteCmdp, states: &[usize]) -> Result<FiniteCmdp, SolveEr
                 .map(|(t, p)| Some((position(*t)?, *p)))
                 .collect();
             if let Some(to) = to {
-                inside.choice(i, choice.action, &to, choice.rewards);
+                inside.choice(i, model.action_name(c), &to, choice.rewards);
             }
         }
     }

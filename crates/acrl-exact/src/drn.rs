@@ -109,9 +109,9 @@ pub fn write(model: &FiniteCmdp) -> String {
     _ = writeln!(out, "\n@nr_states\n{states}\n@nr_choices\n{choices}\n@model");
     for state in 0..states {
         _ = writeln!(out, "state {state}{}", if initial[state] { " init" } else { "" });
-        for choice in model.choices(state) {
-            let choice = model.choice(choice);
-            _ = write!(out, "\taction {}", word(choice.action));
+        for number in model.choices(state) {
+            let choice = model.choice(number);
+            _ = write!(out, "\taction {}", word(&model.action_name(number)));
             for (i, &reward) in choice.rewards.iter().enumerate() {
                 out += if i == 0 { " [" } else { ", " };
                 write_number(&mut out, reward);

@@ -13,7 +13,7 @@
 //! | which requirements conflict, and by how much? | [`solve`] again: [`Conflict`] |
 //! | why is a requirement behind? | [`witness()`], for a [diagnosis](acrl::Diagnosis) |
 //! | what do the theorems need and promise here? | [`assumptions`] |
-//! | which model is this? | [`drn`] reads Storm's explicit format |
+//! | which model is this? | [`drn`] reads Storm's explicit format, [`npz`] arrays of NumPy and SciPy |
 //!
 //! Gains are long-run averages, not discounted sums; every routine survives policies with several
 //! recurrent classes.
@@ -30,6 +30,7 @@ mod evaluate;
 mod graph;
 mod interleave;
 mod maximise;
+pub mod npz;
 mod ordering;
 mod part;
 mod policy;

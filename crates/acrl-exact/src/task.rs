@@ -1,8 +1,9 @@
 //! A finite model together with what is required of it.
 
-use acrl::{Error, FiniteCmdp, Specification, Values};
-
+use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
+
+use acrl::{Error, FiniteCmdp, Specification, Values};
 
 use crate::chain::Chain;
 use crate::part::Part;
@@ -43,14 +44,18 @@ impl<'a> FiniteTask<'a> {
             rewards.extend(terms.iter().map(|term| term.map_or(0.0, |(i, sign)| sign * named[i])));
         }
         // States that cannot be reached do not count. A constant reward is measured by its size.
-        let range = |term: &Option<(usize, f64)>| {
-            let Some((i, _)) = term else { return 1.0 };
-            let values = reachable_choices(model, &structure).map(|c| model.choice(c).rewards[*i]);
-            let bounds = |(low, high): (f64, f64), r: f64| (low.min(r), high.max(r));
-            let (low, high) = values.fold((f64::INFINITY, f64::NEG_INFINITY), bounds);
-            [high - low, high.abs()].into_iter().find(|r| *r > 0.0).unwrap_or(1.0)
+        let mut extremes = vec![(f64::INFINITY, f64::NEG_INFINITY); terms.len()];
+        for choice in reachable_choices(model, &structure) {
+            let own = &rewards[choice * terms.len()..(choice + 1) * terms.len()];
+            for ((low, high), r) in extremes.iter_mut().zip(own) {
+                (*low, *high) = (low.min(*r), high.max(*r));
+            }
+        }
+        let range = |(term, (low, high)): (&Option<(usize, f64)>, (f64, f64))| match term {
+            None => 1.0,
+            Some(_) => [high - low, high.abs()].into_iter().find(|r| *r > 0.0).unwrap_or(1.0),
         };
-        let ranges = terms.iter().map(range).collect();
+        let ranges = terms.iter().zip(extremes).map(range).collect();
         let bounds = specification.bounds();
         Ok(Self { model, specification: specification.clone(), structure, part, rewards, bounds, ranges })
     }
@@ -150,7 +155,16 @@ impl<'a> FiniteTask<'a> {
     /// Every distinct vector r₁ … r_m that can occur.
     pub fn reward_vectors(&self) -> Vec<Vec<f64>> {
         let choices = reachable_choices(self.model, &self.structure);
-        let mut vectors: Vec<Vec<f64>> = choices.map(|c| self.rewards(c)[1..].to_vec()).collect();
+        let mut seen = HashSet::new();
+        let mut bits = Vec::new();
+        // Most of the millions are there again and again.
+        let first = |c: &usize| {
+            bits.clear();
+            bits.extend(self.rewards(*c)[1..].iter().map(|r| r.to_bits()));
+            !seen.contains(&bits) && seen.insert(bits.clone())
+        };
+        let mut vectors: Vec<Vec<f64>> =
+            choices.filter(first).map(|c| self.rewards(c)[1..].to_vec()).collect();
         vectors.sort_by(|a, b| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal));
         vectors.dedup();
         vectors

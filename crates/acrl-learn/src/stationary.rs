@@ -25,7 +25,7 @@ impl Stationary {
             let sum: f64 = own.iter().sum();
             // Written so that a NaN is refused too.
             if !((sum - 1.0).abs() < 1e-9 && own.iter().all(|p| *p >= 0.0)) {
-                let (state, found) = (model.state_name(s).to_owned(), own.to_vec());
+                let (state, found) = (model.state_name(s).into_owned(), own.to_vec());
                 return Err(LearnError::Probabilities { state, found });
             }
         }
@@ -68,7 +68,7 @@ pub(crate) fn first_choices(model: &FiniteCmdp) -> Vec<usize> {
 pub(crate) fn check_rule(model: &FiniteCmdp, rule: &[usize]) -> Result<(), LearnError> {
     length("actions of the rule", model.states(), rule.len())?;
     match (0..rule.len()).find(|&s| rule[s] >= model.choices(s).len()) {
-        Some(s) => Err(LearnError::Action { state: model.state_name(s).to_owned(), action: rule[s] }),
+        Some(s) => Err(LearnError::Action { state: model.state_name(s).into_owned(), action: rule[s] }),
         None => Ok(()),
     }
 }

@@ -1,30 +1,24 @@
-//! Finite models from arrays.
+//! Finite models from arrays and files.
 
-use acrl::FiniteCmdp;
-use numpy::{PyArray1, PyReadonlyArray1};
+use std::io::Cursor;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use acrl::{CsrModel, FiniteCmdp};
+use acrl_exact::npz;
+use numpy::PyReadonlyArray1;
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 
-use crate::errors::{InputError, input};
+use crate::errors::{FileError, InputError, file, input};
 
 /// A finite model. It never changes, so threads may share it.
 #[pyclass(frozen, module = "acrl._acrl")]
 pub(crate) struct Model {
-    pub(crate) model: FiniteCmdp,
-    /// The number of each choice's action among the columns of the arrays.
-    pub(crate) actions: Vec<usize>,
-    /// The number of those columns.
-    columns: usize,
+    pub(crate) model: Arc<FiniteCmdp>,
+    /// Whether actions are known by their columns in arrays, and not by their places among those of a state.
+    pub(crate) columns: bool,
 }
-
-type Parts<'py> = (
-    usize,
-    Bound<'py, PyArray1<i64>>,
-    Bound<'py, PyArray1<i64>>,
-    Bound<'py, PyArray1<f64>>,
-    Vec<String>,
-    Bound<'py, PyArray1<f64>>,
-    Bound<'py, PyArray1<f64>>,
-);
 
 #[pymethods]
 impl Model {
@@ -51,6 +45,22 @@ impl Model {
         py.detach(|| build(actions, Csr { indptr, indices, data }, names, rewards, initial))
     }
 
+    /// Reads a file in Storm's explicit format (.drn) or of arrays (.npz).
+    #[staticmethod]
+    fn load(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
+        let columns = path.extension().is_some_and(|e| e == "npz");
+        match py.detach(|| acrl_cli::read_model(&path)) {
+            Ok(model) => Ok(Self { model: Arc::new(model), columns }),
+            Err(error) => Err(FileError::new_err(format!("{error:#}"))),
+        }
+    }
+
+    /// Writes an .npz file.
+    fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        let write = || acrl_files::write_atomically(&path, &npz::write(&self.model));
+        py.detach(write).map_err(|error| file(&path, error))
+    }
+
     /// The number of states.
     #[getter]
     fn states(&self) -> usize {
@@ -69,36 +79,21 @@ impl Model {
         self.model.reward_names().to_vec()
     }
 
-    /// What it can be made of again.
-    fn __getnewargs__<'py>(&self, py: Python<'py>) -> Parts<'py> {
-        let (model, names) = (&self.model, self.model.reward_names().to_vec());
-        let rows = model.states() * self.columns;
-        let mut ends = vec![0_i64; rows + 1];
-        let (mut indices, mut data) = (Vec::new(), Vec::new());
-        let mut rewards = vec![0.0; rows * names.len()];
-        for state in 0..model.states() {
-            for number in model.choices(state) {
-                let (choice, row) = (model.choice(number), state * self.columns + self.actions[number]);
-                ends[row + 1] = choice.targets.len() as i64;
-                indices.extend(choice.targets.iter().map(|t| i64::from(*t)));
-                data.extend_from_slice(choice.probabilities);
-                choice.rewards.iter().enumerate().for_each(|(i, r)| rewards[i * rows + row] = *r);
-            }
-        }
-        (0..rows).for_each(|row| ends[row + 1] += ends[row]);
-        let mut initial = vec![0.0; model.states()];
-        model.initial().iter().for_each(|(state, p)| initial[*state] += p);
-        (
-            self.columns,
-            PyArray1::from_vec(py, ends),
-            PyArray1::from_vec(py, indices),
-            PyArray1::from_vec(py, data),
-            names,
-            PyArray1::from_vec(py, rewards),
-            PyArray1::from_vec(py, initial),
-        )
+    /// From what an .npz file holds. `columns`: whether actions are known by their columns.
+    #[staticmethod]
+    fn from_bytes(py: Python<'_>, content: &[u8], columns: bool) -> PyResult<Self> {
+        let model = py.detach(|| npz::read(Cursor::new(content))).map_err(input)?;
+        Ok(Self { model: Arc::new(model), columns })
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Reduced<'py>> {
+        let (py, model) = (slf.py(), slf.get());
+        let content = PyBytes::new(py, &py.detach(|| npz::write(&model.model)));
+        Ok((slf.get_type().getattr("from_bytes")?, (content, model.columns)))
     }
 }
+
+type Reduced<'py> = (Bound<'py, PyAny>, (Bound<'py, PyBytes>, bool));
 
 #[derive(Clone, Copy)]
 struct Csr<'a> {
@@ -107,51 +102,35 @@ struct Csr<'a> {
     data: &'a [f64],
 }
 
-impl Csr<'_> {
-    /// The entries of a row; an entry that is out of place is an error and not a panic.
-    fn row(&self, row: usize) -> PyResult<Vec<(usize, f64)>> {
-        let wrong =
-            || InputError::new_err(format!("row {row} of the transitions is not that of a CSR matrix"));
-        let end = |i: usize| self.indptr.get(i).and_then(|&at| usize::try_from(at).ok()).ok_or_else(wrong);
-        let range = end(row)?..end(row + 1)?;
-        let targets = self.indices.get(range.clone()).ok_or_else(wrong)?;
-        let probabilities = self.data.get(range).ok_or_else(wrong)?;
-        let entry = |(&t, &p): (&i64, &f64)| Ok((usize::try_from(t).map_err(|_| wrong())?, p));
-        targets.iter().zip(probabilities).map(entry).collect()
-    }
-}
-
 fn build(
     actions: usize,
     transitions: Csr<'_>,
-    names: Vec<String>,
-    rewards: &[f64],
+    reward_names: Vec<String>,
+    named: &[f64],
     initial: &[f64],
 ) -> PyResult<Model> {
     let (states, rows) = (initial.len(), initial.len() * actions);
-    if transitions.indptr.len() != rows + 1 || rewards.len() != rows * names.len() {
+    if transitions.indptr.len() != rows + 1 || named.len() != rows * reward_names.len() {
         return Err(InputError::new_err("the arrays of the model do not fit together"));
     }
-    let mut builder = FiniteCmdp::builder(names.iter().map(String::as_str));
-    for s in 0..states {
-        builder.state(s.to_string());
+    let whole = |number: &i64| u32::try_from(*number).ok();
+    let wrong = || InputError::new_err("the transitions are not a CSR matrix of at most 4294967295 entries");
+    let first_entry: Option<Vec<u32>> = transitions.indptr.iter().map(whole).collect();
+    let targets: Option<Vec<u32>> = transitions.indices.iter().map(whole).collect();
+    let rewards = (0..rows).flat_map(|row| (0..reward_names.len()).map(move |i| named[i * rows + row]));
+    let arrays = CsrModel {
+        states,
+        rewards: rewards.collect(),
+        reward_names,
+        first_entry: first_entry.ok_or_else(wrong)?,
+        targets: targets.ok_or_else(wrong)?,
+        probabilities: transitions.data.to_vec(),
+        initial: initial.iter().copied().enumerate().filter(|(_, p)| *p != 0.0).collect(),
+        ..CsrModel::default()
+    };
+    if arrays.initial.is_empty() && states > 0 {
+        return Err(InputError::new_err("the initial probabilities add up to 0, expected 1"));
     }
-    let mut taken = Vec::with_capacity(rows);
-    let mut named = vec![0.0; names.len()];
-    for row in 0..rows {
-        let entries = transitions.row(row)?;
-        if entries.iter().all(|(_, p)| *p == 0.0) {
-            continue;
-        }
-        for (i, reward) in named.iter_mut().enumerate() {
-            *reward = rewards[i * rows + row];
-        }
-        builder.choice(row / actions, (row % actions).to_string(), &entries, &named);
-        builder.check().map_err(input)?;
-        taken.push(row % actions);
-    }
-    for (s, &p) in initial.iter().enumerate() {
-        builder.initial(s, p);
-    }
-    Ok(Model { model: builder.build().map_err(input)?, actions: taken, columns: actions })
+    let model = FiniteCmdp::from_csr(arrays).map_err(input)?;
+    Ok(Model { model: Arc::new(model), columns: true })
 }

@@ -29,15 +29,15 @@ pub(crate) fn solve<'py>(
         return Err(InputError::new_err(format!("the gap is {gap}, expected a number above 0 and below 1")));
     }
     let columns = match &model {
-        What::Model(model) => Some(model.get().actions.clone()),
-        What::Path(_) => None,
+        What::Model(model) => model.get().columns,
+        What::Path(path) => path.extension().is_some_and(|e| e == "npz"),
     };
     let opened = model.open(py, name, objective, &requirements)?;
     let (json, solved) = interruptible(py, |watch| {
         let solved = acrl_cli::solve(name, opened, gap, watch)?;
         Ok((serde_json::to_string(&solved)?, solved))
     })?;
-    let rules = rules(&solved, columns.as_deref());
+    let rules = rules(&solved, columns);
     Ok((
         json,
         rules.iter().map(|rule| rule.to_pyarray(py)).collect(),
@@ -46,11 +46,11 @@ pub(crate) fn solve<'py>(
 }
 
 /// The action in each state, by its number among the columns of the arrays, or among the state's own.
-fn rules(solved: &Solved, columns: Option<&[usize]>) -> Vec<Vec<i64>> {
+fn rules(solved: &Solved, columns: bool) -> Vec<Vec<i64>> {
     let Answer::Optimal(optimum) = solved.answer() else { return Vec::new() };
     let action = |(state, &action): (usize, &usize)| {
-        let column = columns.map_or(action, |columns| columns[solved.model().choices(state).start + action]);
-        column as i64
+        let column = if columns { solved.model().action_numbers(state).nth(action) } else { None };
+        column.unwrap_or(action) as i64
     };
     optimum.mixture.iter().map(|component| component.rule.iter().enumerate().map(action).collect()).collect()
 }

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use acrl::Steering;
 use acrl_cli::{CompareOptions, EpochArg, Execution, Input, ReproduceOptions, RunOptions, Start};
@@ -75,7 +76,7 @@ impl What<'_> {
         requirements: &[Bound<'_, Requirement>],
     ) -> PyResult<Input> {
         let mut opened = match self {
-            Self::Model(model) => model.get().model.clone().into(),
+            Self::Model(model) => Arc::clone(&model.get().model).into(),
             Self::Path(path) => {
                 let path =
                     path.to_str().ok_or_else(|| FileError::new_err(format!("{path:?} is not UTF-8")))?;

@@ -1,9 +1,18 @@
 //! Finite models: sparse, with named rewards and as many actions per state as the state has.
 
-use std::collections::HashSet;
-use std::fmt;
+use std::borrow::Cow;
 
 use crate::{Environment, Error, Rng};
+
+mod builder;
+mod csr;
+mod fault;
+mod names;
+
+pub use builder::FiniteCmdpBuilder;
+pub use csr::CsrModel;
+pub use fault::{ModelError, ModelFault};
+use names::{ActionNames, StateNames};
 
 /// A finite Markov decision process with named rewards r(s, a) and an initial distribution.
 ///
@@ -11,15 +20,19 @@ use crate::{Environment, Error, Rng};
 /// [`choices(s)`](Self::choices), in the order in which they were added. A value of this type has
 /// been checked: probabilities are positive and add up to 1, rewards are finite, every state has an
 /// action.
-#[derive(Debug, Clone, PartialEq)]
+///
+/// It is made by a [builder](Self::builder) or of [arrays](Self::from_csr), and takes 12 bytes for each transition,
+/// 4 for each state, and for each choice 4, 8 per reward, and 4 more where its action is not told by its place. Names of
+/// states that are their numbers cost nothing, others their length and 8 bytes.
+#[derive(Debug, Clone)]
 pub struct FiniteCmdp {
     reward_names: Vec<String>,
-    state_names: Vec<String>,
-    action_names: Vec<String>,
+    state_names: StateNames,
+    actions: ActionNames,
     /// The first choice of each state, and the number of choices at the end.
-    first_choice: Vec<usize>,
+    first_choice: Vec<u32>,
     /// The first transition of each choice, and the number of transitions at the end.
-    first_transition: Vec<usize>,
+    first_transition: Vec<u32>,
     targets: Vec<u32>,
     probabilities: Vec<f64>,
     /// r(s, a), choice by choice.
@@ -30,8 +43,6 @@ pub struct FiniteCmdp {
 /// One choice of a model.
 #[derive(Debug, Clone, Copy)]
 pub struct Choice<'a> {
-    /// The action's name.
-    pub action: &'a str,
     /// The states it leads to.
     pub targets: &'a [u32],
     /// With which probabilities.
@@ -58,7 +69,7 @@ impl FiniteCmdp {
 
     /// The number of choices.
     pub fn choice_count(&self) -> usize {
-        self.action_names.len()
+        self.first_transition.len() - 1
     }
 
     /// The number of transitions with positive probability.
@@ -72,23 +83,47 @@ impl FiniteCmdp {
     }
 
     /// A state's name.
-    pub fn state_name(&self, state: usize) -> &str {
-        &self.state_names[state]
+    pub fn state_name(&self, state: usize) -> Cow<'_, str> {
+        self.state_names.get(state)
+    }
+
+    /// The name of a choice's action.
+    pub fn action_name(&self, choice: usize) -> Cow<'_, str> {
+        let state = self.first_choice.partition_point(|first| *first as usize <= choice) - 1;
+        self.actions.get(choice, choice - self.first_choice[state] as usize)
+    }
+
+    /// The distinct names of actions; `None` if these are numbers.
+    pub fn action_names(&self) -> Option<&[String]> {
+        self.actions.names.as_deref()
+    }
+
+    /// Which of the distinct [names](Self::action_names) each action of a state has: for a model of
+    /// [arrays](Self::from_csr), the column.
+    pub fn action_numbers(&self, state: usize) -> impl Iterator<Item = usize> {
+        self.choices(state).enumerate().map(|(position, choice)| self.actions.number(choice, position))
     }
 
     /// The numbers of a state's choices.
     #[inline]
     pub fn choices(&self, state: usize) -> std::ops::Range<usize> {
-        self.first_choice[state]..self.first_choice[state + 1]
+        self.first_choice[state] as usize..self.first_choice[state + 1] as usize
+    }
+
+    /// Where the choices of a state lead, one after the other; a state may be there several times.
+    #[inline]
+    pub fn successors(&self, state: usize) -> &[u32] {
+        let choices = self.choices(state);
+        let [start, end] = [choices.start, choices.end].map(|c| self.first_transition[c] as usize);
+        &self.targets[start..end]
     }
 
     /// A choice by its number.
     #[inline]
     pub fn choice(&self, choice: usize) -> Choice<'_> {
-        let transitions = self.first_transition[choice]..self.first_transition[choice + 1];
+        let transitions = self.first_transition[choice] as usize..self.first_transition[choice + 1] as usize;
         let n = self.reward_names.len();
         Choice {
-            action: &self.action_names[choice],
             targets: &self.targets[transitions.clone()],
             probabilities: &self.probabilities[transitions],
             rewards: &self.rewards[choice * n..(choice + 1) * n],
@@ -112,6 +147,121 @@ impl FiniteCmdp {
         let values = self.rewards.iter().skip(reward).step_by(self.reward_names.len().max(1));
         values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), &r| (low.min(r), high.max(r)))
     }
+
+    /// Within a state, actions are told apart by their names. Names that the place tells are not kept.
+    fn check_actions(&mut self) -> Result<(), ModelError> {
+        let Some(of) = &self.actions.of else { return Ok(()) };
+        let names = of.iter().max().map_or(0, |most| *most as usize + 1);
+        let mut seen_in = vec![u32::MAX; names];
+        let mut in_place = true;
+        for state in 0..self.states() {
+            for (position, choice) in self.choices(state).enumerate() {
+                let action = of[choice] as usize;
+                in_place &= action == position;
+                if std::mem::replace(&mut seen_in[action], state as u32) == state as u32 {
+                    return Err(ModelError {
+                        state: Some(self.state_name(state).into_owned()),
+                        action: Some(self.action_name(choice).into_owned()),
+                        fault: ModelFault::DuplicateAction,
+                    });
+                }
+            }
+        }
+        if in_place {
+            self.actions.of = None;
+        }
+        Ok(())
+    }
+
+    /// Gives back the memory that was reserved and not needed.
+    fn shrink_to_fit(&mut self) {
+        self.state_names.shrink_to_fit();
+        self.actions.of.iter_mut().for_each(Vec::shrink_to_fit);
+        self.first_transition.shrink_to_fit();
+        self.targets.shrink_to_fit();
+        self.probabilities.shrink_to_fit();
+        self.rewards.shrink_to_fit();
+        self.initial.shrink_to_fit();
+    }
+}
+
+/// Names of actions may be kept in different ways, and are the same names.
+impl PartialEq for FiniteCmdp {
+    fn eq(&self, other: &Self) -> bool {
+        let names = |states: std::ops::Range<usize>| {
+            states.flat_map(|s| self.choices(s).enumerate()).all(|(position, choice)| {
+                self.actions.get(choice, position) == other.actions.get(choice, position)
+            })
+        };
+        self.reward_names == other.reward_names
+            && self.state_names == other.state_names
+            && self.first_choice == other.first_choice
+            && self.first_transition == other.first_transition
+            && self.targets == other.targets
+            && self.probabilities == other.probabilities
+            && self.rewards == other.rewards
+            && self.initial == other.initial
+            && names(0..self.states())
+    }
+}
+
+/// The first choice of each state, and the number of choices at the end.
+fn first_choices(counts: Vec<u32>) -> Vec<u32> {
+    let mut first = counts;
+    let mut next = 0;
+    for count in &mut first {
+        next += std::mem::replace(count, next);
+    }
+    first.reserve_exact(1);
+    first.push(next);
+    first
+}
+
+/// No two rewards have one name.
+fn checked_rewards(names: &[String]) -> Result<(), ModelFault> {
+    let repeated = (0..names.len()).find(|&i| names[..i].contains(&names[i]));
+    repeated.map_or(Ok(()), |i| Err(ModelFault::DuplicateReward(names[i].clone())))
+}
+
+/// What the probabilities of a choice are to be divided by: their sum, if each of them and the sum are right.
+fn checked_sum(transitions: impl ExactSizeIterator<Item = (usize, f64)>) -> Result<f64, ModelFault> {
+    let (count, mut sum) = (transitions.len(), 0.0);
+    for (target, value) in transitions {
+        // Written so that a NaN is a fault too.
+        if !(0.0..=1.0 + FiniteCmdp::SUM_TOLERANCE).contains(&value) {
+            return Err(ModelFault::Probability { target, value });
+        }
+        sum += value;
+    }
+    if (sum - 1.0).abs() > FiniteCmdp::SUM_TOLERANCE * count.max(1) as f64 {
+        return Err(ModelFault::Sum { sum });
+    }
+    // Division would change the last bits of a sum that is 1 but for rounding.
+    Ok(if (sum - 1.0).abs() <= 1e-12 { 1.0 } else { sum })
+}
+
+/// The distribution over initial states without those that have none of it; state 0 if nothing is said.
+fn checked_initial(mut initial: Vec<(usize, f64)>, states: usize) -> Result<Vec<(usize, f64)>, ModelError> {
+    if initial.is_empty() {
+        initial.push((0, 1.0));
+    }
+    for &(state, value) in &initial {
+        if state >= states {
+            return Err(ModelError::whole(ModelFault::Initial { target: state, states }));
+        }
+        if !(0.0..=1.0 + FiniteCmdp::SUM_TOLERANCE).contains(&value) {
+            return Err(ModelError::whole(ModelFault::InitialProbability { target: state, value }));
+        }
+    }
+    let sum: f64 = initial.iter().map(|(_, p)| p).sum();
+    if (sum - 1.0).abs() > FiniteCmdp::SUM_TOLERANCE {
+        return Err(ModelError::whole(ModelFault::InitialSum { sum }));
+    }
+    initial.retain(|(_, p)| *p > 0.0);
+    // As for the probabilities of a choice.
+    let sum = if (sum - 1.0).abs() <= 1e-12 { 1.0 } else { sum };
+    initial.iter_mut().for_each(|(_, p)| *p /= sum);
+    Ok(initial)
 }
 
 impl Environment for &FiniteCmdp {
@@ -139,367 +289,15 @@ impl Environment for &FiniteCmdp {
         rewards: &mut [f64],
         rng: &mut Rng,
     ) -> Result<usize, Error> {
-        let index = self.first_choice[*s] + *action;
-        if index >= self.first_choice[*s + 1] {
-            return Err(Error::UnknownAction { state: self.state_names[*s].clone(), action: *action });
+        let choices = self.choices(*s);
+        if *action >= choices.len() {
+            return Err(Error::UnknownAction { state: self.state_name(*s).into_owned(), action: *action });
         }
-        let choice = self.choice(index);
+        let choice = self.choice(choices.start + *action);
         rewards.copy_from_slice(choice.rewards);
         let drawn = if choice.targets.len() == 1 { 0 } else { rng.weighted(choice.probabilities) };
         Ok(choice.targets[drawn] as usize)
     }
-}
-
-/// Collects a [`FiniteCmdp`]. Faults are reported by [`build`](Self::build), or by
-/// [`check`](Self::check) as soon as a reader wants to know.
-#[derive(Debug, Clone)]
-pub struct FiniteCmdpBuilder {
-    reward_names: Vec<String>,
-    state_names: Vec<String>,
-    /// (state, action name), in the order of addition.
-    choices: Vec<(usize, String)>,
-    first_transition: Vec<usize>,
-    targets: Vec<usize>,
-    probabilities: Vec<f64>,
-    rewards: Vec<f64>,
-    initial: Vec<(usize, f64)>,
-    fault: Option<ModelError>,
-}
-
-impl FiniteCmdpBuilder {
-    fn new(reward_names: Vec<String>) -> Self {
-        let mut builder = Self {
-            reward_names,
-            state_names: Vec::new(),
-            choices: Vec::new(),
-            first_transition: vec![0],
-            targets: Vec::new(),
-            probabilities: Vec::new(),
-            rewards: Vec::new(),
-            initial: Vec::new(),
-            fault: None,
-        };
-        for (i, name) in builder.reward_names.iter().enumerate() {
-            if builder.reward_names[..i].contains(name) {
-                builder.fault = Some(ModelError::whole(ModelFault::DuplicateReward(name.clone())));
-            }
-        }
-        builder
-    }
-
-    /// Adds a state and returns its number.
-    pub fn state(&mut self, name: impl Into<String>) -> usize {
-        self.state_names.push(name.into());
-        self.state_names.len() - 1
-    }
-
-    /// Adds an action to a state: where it leads, with which probabilities, and r(s, a). Targets
-    /// may be states that are added later. Probabilities of 0 are dropped.
-    pub fn choice(
-        &mut self,
-        state: usize,
-        action: impl Into<String>,
-        transitions: &[(usize, f64)],
-        rewards: &[f64],
-    ) -> &mut Self {
-        let action = action.into();
-        if self.fault.is_none() {
-            let place = |fault| ModelError {
-                state: Some(self.state_names.get(state).cloned().unwrap_or_else(|| state.to_string())),
-                action: Some(action.clone()),
-                fault,
-            };
-            self.fault = self.choice_fault(state, transitions, rewards).map(place);
-        }
-        if self.fault.is_some() {
-            return self;
-        }
-        let total: f64 = transitions.iter().map(|(_, p)| p).sum();
-        // Division would change the last bits of a sum that is 1 but for rounding.
-        let total = if (total - 1.0).abs() <= 1e-12 { 1.0 } else { total };
-        for &(target, p) in transitions.iter().filter(|(_, p)| *p > 0.0) {
-            self.targets.push(target);
-            self.probabilities.push(p / total);
-        }
-        self.first_transition.push(self.targets.len());
-        self.rewards.extend_from_slice(rewards);
-        self.choices.push((state, action));
-        self
-    }
-
-    fn choice_fault(
-        &self,
-        state: usize,
-        transitions: &[(usize, f64)],
-        rewards: &[f64],
-    ) -> Option<ModelFault> {
-        if state >= self.state_names.len() {
-            return Some(ModelFault::UnknownState { states: self.state_names.len() });
-        }
-        if rewards.len() != self.reward_names.len() {
-            return Some(ModelFault::RewardCount { expected: self.reward_names.len(), found: rewards.len() });
-        }
-        if let Some(i) = rewards.iter().position(|r| !r.is_finite()) {
-            return Some(ModelFault::Reward { reward: self.reward_names[i].clone(), value: rewards[i] });
-        }
-        let wrong = |(_, p): &&(usize, f64)| !(0.0..=1.0 + FiniteCmdp::SUM_TOLERANCE).contains(p);
-        if let Some(&(target, value)) = transitions.iter().find(wrong) {
-            return Some(ModelFault::Probability { target, value });
-        }
-        if let Some(target) = repeated(transitions) {
-            return Some(ModelFault::DuplicateTarget { target });
-        }
-        let sum: f64 = transitions.iter().map(|(_, p)| p).sum();
-        // Written so that a NaN is a fault too.
-        let sums_to_one = (sum - 1.0).abs() <= FiniteCmdp::SUM_TOLERANCE * transitions.len().max(1) as f64;
-        (!sums_to_one).then_some(ModelFault::Sum { sum: sum + 0.0 })
-    }
-
-    /// Lets the model start in a state, with a probability; several calls make a distribution.
-    /// Without any call it starts in state 0.
-    pub fn initial(&mut self, state: usize, probability: f64) -> &mut Self {
-        self.initial.push((state, probability));
-        self
-    }
-
-    /// The first fault so far.
-    pub fn check(&self) -> Result<(), ModelError> {
-        self.fault.clone().map_or(Ok(()), Err)
-    }
-
-    /// The finished model, or its first fault.
-    pub fn build(mut self) -> Result<FiniteCmdp, ModelError> {
-        self.check()?;
-        let states = self.state_names.len();
-        if states == 0 {
-            return Err(ModelError::whole(ModelFault::NoStates));
-        }
-        if states > u32::MAX as usize {
-            return Err(ModelError::whole(ModelFault::TooManyStates { states }));
-        }
-        self.check_initial(states)?;
-        self.check_targets(states)?;
-        let mut order: Vec<usize> = (0..self.choices.len()).collect();
-        order.sort_by_key(|&i| self.choices[i].0);
-        let mut first_choice = vec![0; states + 1];
-        for (state, _) in &self.choices {
-            first_choice[state + 1] += 1;
-        }
-        if let Some(state) = (0..states).find(|s| first_choice[s + 1] == 0) {
-            let state = Some(self.state_names[state].clone());
-            return Err(ModelError { state, action: None, fault: ModelFault::NoAction });
-        }
-        (0..states).for_each(|s| first_choice[s + 1] += first_choice[s]);
-        self.check_actions(&first_choice, &order)?;
-
-        let n = self.reward_names.len();
-        let mut model = FiniteCmdp {
-            reward_names: self.reward_names,
-            state_names: self.state_names,
-            action_names: Vec::with_capacity(order.len()),
-            first_choice,
-            first_transition: vec![0],
-            targets: Vec::with_capacity(self.targets.len()),
-            probabilities: Vec::with_capacity(self.targets.len()),
-            rewards: Vec::with_capacity(self.rewards.len()),
-            initial: self.initial,
-        };
-        for i in order {
-            let transitions = self.first_transition[i]..self.first_transition[i + 1];
-            model.action_names.push(std::mem::take(&mut self.choices[i].1));
-            model.targets.extend(self.targets[transitions.clone()].iter().map(|&t| t as u32));
-            model.probabilities.extend_from_slice(&self.probabilities[transitions]);
-            model.first_transition.push(model.targets.len());
-            model.rewards.extend_from_slice(&self.rewards[i * n..(i + 1) * n]);
-        }
-        Ok(model)
-    }
-
-    fn check_initial(&mut self, states: usize) -> Result<(), ModelError> {
-        if self.initial.is_empty() {
-            self.initial.push((0, 1.0));
-        }
-        for &(state, value) in &self.initial {
-            if state >= states {
-                return Err(ModelError::whole(ModelFault::Initial { target: state, states }));
-            }
-            if !(0.0..=1.0 + FiniteCmdp::SUM_TOLERANCE).contains(&value) {
-                return Err(ModelError::whole(ModelFault::InitialProbability { target: state, value }));
-            }
-        }
-        let sum: f64 = self.initial.iter().map(|(_, p)| p).sum();
-        if (sum - 1.0).abs() > FiniteCmdp::SUM_TOLERANCE {
-            return Err(ModelError::whole(ModelFault::InitialSum { sum }));
-        }
-        self.initial.retain(|(_, p)| *p > 0.0);
-        self.initial.iter_mut().for_each(|(_, p)| *p /= sum);
-        Ok(())
-    }
-
-    /// Within a state, actions are told apart by their names.
-    fn check_actions(&self, first_choice: &[usize], order: &[usize]) -> Result<(), ModelError> {
-        let mut seen = HashSet::new();
-        for state in 0..self.state_names.len() {
-            seen.clear();
-            for &i in &order[first_choice[state]..first_choice[state + 1]] {
-                let action = &self.choices[i].1;
-                if !seen.insert(action.as_str()) {
-                    return Err(ModelError {
-                        state: Some(self.state_names[state].clone()),
-                        action: Some(action.clone()),
-                        fault: ModelFault::DuplicateAction,
-                    });
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn check_targets(&self, states: usize) -> Result<(), ModelError> {
-        let Some(at) = self.targets.iter().position(|&t| t >= states) else { return Ok(()) };
-        let choice = self.first_transition.partition_point(|&first| first <= at) - 1;
-        let (state, action) = &self.choices[choice];
-        Err(ModelError {
-            state: Some(self.state_names[*state].clone()),
-            action: Some(action.clone()),
-            fault: ModelFault::Target { target: self.targets[at], states },
-        })
-    }
-}
-
-/// A target that is listed twice.
-fn repeated(transitions: &[(usize, f64)]) -> Option<usize> {
-    if transitions.is_sorted_by(|a, b| a.0 < b.0) {
-        return None; // the usual order, without a copy
-    }
-    let mut targets: Vec<usize> = transitions.iter().map(|(t, _)| *t).collect();
-    targets.sort_unstable();
-    targets.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0])
-}
-
-/// A fault of a finite model, and where it is.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ModelError {
-    /// The state's name.
-    pub state: Option<String>,
-    /// The action's name.
-    pub action: Option<String>,
-    /// What is wrong.
-    pub fault: ModelFault,
-}
-
-impl ModelError {
-    fn whole(fault: ModelFault) -> Self {
-        Self { state: None, action: None, fault }
-    }
-}
-
-impl fmt::Display for ModelError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (&self.state, &self.action) {
-            (Some(state), Some(action)) => write!(f, "state '{state}', action '{action}': ")?,
-            (Some(state), None) => write!(f, "state '{state}': ")?,
-            _ => {}
-        }
-        self.fault.fmt(f)
-    }
-}
-
-impl std::error::Error for ModelError {}
-
-/// What can be wrong with a finite model.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum ModelFault {
-    /// A model needs a state.
-    #[error("the model has no states")]
-    NoStates,
-    /// More states than can be numbered.
-    #[error("the model has {states} states, more than {}", u32::MAX)]
-    TooManyStates {
-        /// How many.
-        states: usize,
-    },
-    /// Two rewards with one name.
-    #[error("two rewards are called '{0}'")]
-    DuplicateReward(String),
-    /// A choice for a state that does not exist.
-    #[error("there is no such state: the model has {states} states")]
-    UnknownState {
-        /// How many there are.
-        states: usize,
-    },
-    /// A state without a way on.
-    #[error("the state has no action: every state needs at least one, if only to stay where it is")]
-    NoAction,
-    /// Two actions of a state with one name.
-    #[error("the state has this action twice")]
-    DuplicateAction,
-    /// One target listed twice.
-    #[error("the target {target} is listed twice")]
-    DuplicateTarget {
-        /// The target.
-        target: usize,
-    },
-    /// A target out of range.
-    #[error("the target {target} does not exist: the states are 0 to {}", states - 1)]
-    Target {
-        /// The target.
-        target: usize,
-        /// How many states there are.
-        states: usize,
-    },
-    /// A probability out of range.
-    #[error("the probability of target {target} is {value}, expected a number from 0 to 1")]
-    Probability {
-        /// The target.
-        target: usize,
-        /// The value.
-        value: f64,
-    },
-    /// Probabilities that do not add up to 1.
-    #[error("the probabilities add up to {sum}, expected 1")]
-    Sum {
-        /// Their sum.
-        sum: f64,
-    },
-    /// A list of rewards of the wrong length.
-    #[error("expected {expected} rewards, found {found}")]
-    RewardCount {
-        /// The number of reward names.
-        expected: usize,
-        /// The number given.
-        found: usize,
-    },
-    /// A reward that is not finite.
-    #[error("the reward '{reward}' is {value}, expected a finite number")]
-    Reward {
-        /// Its name.
-        reward: String,
-        /// Its value.
-        value: f64,
-    },
-    /// An initial state out of range.
-    #[error("the initial state {target} does not exist: the states are 0 to {}", states - 1)]
-    Initial {
-        /// The state.
-        target: usize,
-        /// How many states there are.
-        states: usize,
-    },
-    /// An initial probability out of range.
-    #[error("the probability of starting in state {target} is {value}, expected a number from 0 to 1")]
-    InitialProbability {
-        /// The state.
-        target: usize,
-        /// The value.
-        value: f64,
-    },
-    /// Initial probabilities that do not add up to 1.
-    #[error("the initial probabilities add up to {sum}, expected 1")]
-    InitialSum {
-        /// Their sum.
-        sum: f64,
-    },
 }
 
 #[cfg(test)]
@@ -522,7 +320,7 @@ mod tests {
         let model = b.build().unwrap();
         assert_eq!((model.states(), model.choice_count(), model.transitions()), (2, 3, 4));
         assert_eq!(model.choices(0), 0..2);
-        assert_eq!(model.choice(1).action, "stay");
+        assert_eq!(model.action_name(1), "stay");
         assert_eq!(model.reward_range(0), (0.0, 2.0));
         let (mut env, mut rng, mut r) = (&model, Rng::new(3), [0.0]);
         let back = (0..10_000).filter(|_| env.step(&1, &0, &mut r, &mut rng).unwrap() == 0).count();
@@ -564,5 +362,85 @@ mod tests {
         }
         assert!(FiniteCmdp::builder(["x", "x"]).build().is_err());
         assert!(FiniteCmdp::builder(["x"]).build().is_err());
+    }
+
+    /// The two states above, with a second action that only the first one has.
+    fn rows() -> CsrModel {
+        CsrModel {
+            states: 2,
+            reward_names: vec!["x".into()],
+            first_entry: vec![0, 1, 2, 4, 4],
+            targets: vec![1, 0, 0, 1],
+            probabilities: vec![1.0, 1.0, 0.25, 0.75],
+            rewards: vec![1.0, 2.0, 0.0, f64::NAN],
+            ..CsrModel::default()
+        }
+    }
+
+    #[test]
+    fn arrays_and_the_builder_make_the_same_model() {
+        let mut b = FiniteCmdp::builder(["x"]);
+        (0..2).for_each(|s| _ = b.state(s.to_string()));
+        b.choice(1, "0", &[(0, 0.25), (1, 0.75)], &[0.0]); // out of order on purpose
+        b.choice(0, "0", &[(1, 1.0)], &[1.0]);
+        b.choice(0, "1", &[(0, 1.0)], &[2.0]);
+        let built = b.build().unwrap();
+        assert_eq!(FiniteCmdp::from_csr(rows()).unwrap(), built);
+        assert_eq!((built.successors(0), built.successors(1)), (&[1, 0][..], &[0, 1][..]));
+        let first_row = Some(vec![0, 2, 3]);
+        let (first_entry, rewards) = (vec![0, 1, 2, 4], vec![1.0, 2.0, 0.0]);
+        let uneven = CsrModel { first_row, first_entry, rewards, ..rows() };
+        assert_eq!(FiniteCmdp::from_csr(uneven.clone()).unwrap(), built);
+        let names = vec!["b".to_owned(), "a".to_owned()];
+        let named = CsrModel { action_names: Some(names), row_actions: Some(vec![1, 0, 0]), ..uneven };
+        let named = FiniteCmdp::from_csr(named).unwrap();
+        assert_eq!((0..3).map(|c| named.action_name(c)).collect::<Vec<_>>(), ["a", "b", "b"]);
+        assert_eq!(named.action_numbers(0).collect::<Vec<_>>(), [1, 0]);
+        assert_ne!(named, built);
+    }
+
+    #[test]
+    fn faults_of_arrays_name_what_does_not_fit() {
+        type Case = (fn(&mut CsrModel), &'static str);
+        let cases: [Case; 17] = [
+            (|m| m.states = 0, "the model has no states"),
+            (|m| m.states = 3, "expected 6 rows, as many for each state, found 4"),
+            (|m| m.first_entry = vec![], "the first entries of rows end with 0, expected 4"),
+            (|m| m.first_entry[0] = 1, "the first entries of rows are 0 and then 1"),
+            (|m| m.first_entry[1] = 3, "the first entries of rows are 3 and then 2"),
+            (|m| _ = m.probabilities.pop(), "expected 4 entries of the transitions' matrix, found 3"),
+            (|m| _ = m.rewards.pop(), "expected 4 rewards, found 3"),
+            (|m| m.rewards[1] = f64::INFINITY, "state '0', action '1': the reward 'x' is inf"),
+            (
+                |m| m.targets[2] = 2,
+                "state '1', action '0': the target 2 does not exist: the states are 0 to 1",
+            ),
+            (|m| m.probabilities[3] = 0.5, "state '1', action '0': the probabilities add up to 0.75"),
+            (|m| m.probabilities[3] = f64::NAN, "the probability of target 1 is NaN"),
+            (|m| m.first_entry = vec![0, 2, 4, 4, 4], "state '0', action '0': the probabilities add up to 2"),
+            (|m| m.first_row = Some(vec![0, 4]), "expected 3 first rows of states, found 2"),
+            (|m| m.first_row = Some(vec![0, 2, 4]), "state '1', action '1': the reward 'x' is NaN"),
+            (|m| m.action_names = Some(vec!["a".into()]), "expected 2 names of actions, found 1"),
+            (|m| m.action_names = Some(vec!["a".into(); 2]), "two actions are called 'a'"),
+            (|m| m.initial = vec![(0, 0.5)], "the initial probabilities add up to 0.5"),
+        ];
+        for (change, expected) in cases {
+            let mut arrays = rows();
+            change(&mut arrays);
+            let message = FiniteCmdp::from_csr(arrays).unwrap_err().to_string();
+            assert!(message.contains(expected), "{message:?} does not contain {expected:?}");
+        }
+    }
+
+    #[test]
+    fn names_of_states_are_kept_whatever_they_are() {
+        for names in [["0", "1", "2"], ["0", "1", "two"], ["0", "01", "2"], ["", "0", "0"], ["0", "+1", "é"]]
+        {
+            let mut b = FiniteCmdp::builder(["x"]);
+            names.iter().for_each(|name| _ = b.state(name));
+            (0..3).for_each(|s| _ = b.choice(s, "stay", &[(s, 1.0)], &[0.0]));
+            let model = b.build().unwrap();
+            assert_eq!((0..3).map(|s| model.state_name(s)).collect::<Vec<_>>(), names);
+        }
     }
 }

@@ -77,7 +77,7 @@ pub use error::Error;
 pub use event::{Event, Observer, Silent};
 pub use execute::{AugmentedState, Execution, MultiplierStatistics, execute, execute_runs, execute_watched};
 pub use execute_batch::{BatchExecution, BatchPolicy};
-pub use finite::{Choice, FiniteCmdp, FiniteCmdpBuilder, ModelError, ModelFault};
+pub use finite::{Choice, CsrModel, FiniteCmdp, FiniteCmdpBuilder, ModelError, ModelFault};
 pub use learner::Learner;
 pub use library::{Library, Settled};
 pub use multipliers::{Lagrangian, Multipliers};

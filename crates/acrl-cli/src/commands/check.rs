@@ -65,7 +65,7 @@ fn visit(loaded: &Loaded, task: &FiniteTask<'_>) -> anyhow::Result<(Vec<Multipli
         }
         ControlFlow::Continue(())
     };
-    let mut environment = Task::new(&loaded.model, loaded.specification.clone())?;
+    let mut environment = Task::new(&*loaded.model, loaded.specification.clone())?;
     let mut dynamics = loaded.dynamics(task)?;
     let mut rng = Rng::stream(loaded.run.seed, 0);
     let mut policy = ExactPolicy::new(task);

@@ -330,7 +330,7 @@ impl Contest<'_> {
     }
 
     fn environment(&self) -> anyhow::Result<Task<&acrl::FiniteCmdp>> {
-        Ok(Task::new(&self.loaded.model, self.loaded.specification.clone())?)
+        Ok(Task::new(&*self.loaded.model, self.loaded.specification.clone())?)
     }
 
     fn entry(&self, method: &'static str, runs: Vec<Ran>, note: String) -> anyhow::Result<Entry> {

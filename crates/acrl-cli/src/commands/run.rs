@@ -363,7 +363,7 @@ fn execute_exact(
     observer: &mut dyn Observer,
     each_step: impl FnMut(u64, &DualDynamics),
 ) -> anyhow::Result<Executed<usize>> {
-    let mut environment = Task::new(&loaded.model, loaded.specification.clone())?;
+    let mut environment = Task::new(&*loaded.model, loaded.specification.clone())?;
     let mut dynamics = loaded.dynamics(task)?;
     let mut policy = ExactPolicy::new(task);
     let mut rng = Rng::stream(loaded.run.seed, run);

@@ -1,5 +1,6 @@
 //! `acrl solve`: the optimum, the price of each requirement, or what is in conflict.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use acrl::{FiniteCmdp, Named, Specification, Values};
@@ -47,7 +48,7 @@ pub(crate) fn verb(args: &SolveArgs, output: &mut Output) -> anyhow::Result<Verd
 /// The exact answer to a finite problem. Serialises as the object of `acrl solve --json`.
 #[derive(Debug)]
 pub struct Solved {
-    model: FiniteCmdp,
+    model: Arc<FiniteCmdp>,
     specification: Specification,
     answer: Answer,
     /// Where there are several end components.

@@ -56,8 +56,9 @@ fn assert_same(a: &FiniteCmdp, b: &FiniteCmdp) {
     assert_eq!((a.states(), a.choice_count(), a.initial()), (b.states(), b.choice_count(), b.initial()));
     assert_eq!(a.reward_names(), b.reward_names());
     assert!((0..a.states()).all(|s| a.choices(s) == b.choices(s) && a.state_name(s) == b.state_name(s)));
+    assert!((0..a.choice_count()).all(|c| a.action_name(c) == b.action_name(c)));
     for (x, y) in (0..a.choice_count()).map(|c| (a.choice(c), b.choice(c))) {
-        assert_eq!((x.action, x.targets, x.rewards), (y.action, y.targets, y.rewards));
+        assert_eq!((x.targets, x.rewards), (y.targets, y.rewards));
         assert!(x.probabilities.iter().zip(y.probabilities).all(|(p, q)| (p - q).abs() <= 1e-15 * p.abs()));
     }
 }
@@ -68,8 +69,8 @@ fn reads_what_storm_writes() {
     assert_eq!((m.states(), m.choice_count(), m.transitions()), (3, 5, 10));
     assert_eq!(m.reward_names(), ["energy", "delay"]);
     assert_eq!(m.initial(), [(0, 0.5), (1, 0.5)]);
-    assert_eq!((m.choices(0), m.choices(1), m.state_name(2)), (0..3, 3..4, "2"));
-    let actions: Vec<&str> = (0..5).map(|c| m.choice(c).action).collect();
+    assert_eq!((m.choices(0), m.choices(1), &*m.state_name(2)), (0..3, 3..4, "2"));
+    let actions: Vec<_> = (0..5).map(|c| m.action_name(c)).collect();
     assert_eq!(actions, ["__NOLABEL__", "__NOLABEL__#2", "go", "go", "go"]);
     let rewards: Vec<&[f64]> = (0..5).map(|c| m.choice(c).rewards).collect();
     assert_eq!(rewards, [[1.5, 2.0], [0.5, -0.3], [0.5, 0.0], [0.25, 1.0], [0.0, 1.0]]);
@@ -116,7 +117,7 @@ fn what_is_written_is_read_back() {
     let m = b.build().expect("a model");
     let back = model(&write(&m));
     assert_eq!(back.reward_names(), ["the_cost", "the_cost#2", "_@x"]);
-    let actions: Vec<&str> = (0..5).map(|c| back.choice(c).action).collect();
+    let actions: Vec<_> = (0..5).map(|c| back.action_name(c)).collect();
     assert_eq!(actions, ["go_fast_[1]", "go_fast_[1]#2", "_", "_//_no", "_[2]"]);
     assert_eq!(back.initial(), m.initial());
     for (x, y) in (0..5).map(|c| (m.choice(c), back.choice(c))) {

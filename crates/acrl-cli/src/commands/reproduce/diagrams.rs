@@ -79,7 +79,7 @@ pub(super) fn problem(model: &FiniteCmdp) -> Figure {
     let radius = 28.0;
     for s in 0..model.states().min(3) {
         graph.circle(at(s), radius, ["grey", "blue", "orange"][s]);
-        graph.text(at(s)[0], at(s)[1] + 6.0, 18.0, model.state_name(s));
+        graph.text(at(s)[0], at(s)[1] + 6.0, 18.0, &model.state_name(s));
         for c in model.choices(s) {
             for &to in model.choice(c).targets {
                 let (from, to) = (at(s), at(to as usize));

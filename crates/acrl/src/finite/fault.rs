@@ -1,0 +1,167 @@
+//! What can be wrong with a finite model.
+
+use std::fmt;
+
+/// A fault of a finite model, and where it is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ModelError {
+    /// The state's name.
+    pub state: Option<String>,
+    /// The action's name.
+    pub action: Option<String>,
+    /// What is wrong.
+    pub fault: ModelFault,
+}
+
+impl ModelError {
+    pub(super) fn whole(fault: ModelFault) -> Self {
+        Self { state: None, action: None, fault }
+    }
+}
+
+impl fmt::Display for ModelError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.state, &self.action) {
+            (Some(state), Some(action)) => write!(f, "state '{state}', action '{action}': ")?,
+            (Some(state), None) => write!(f, "state '{state}': ")?,
+            _ => {}
+        }
+        self.fault.fmt(f)
+    }
+}
+
+impl std::error::Error for ModelError {}
+
+/// What can be wrong with a finite model.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum ModelFault {
+    /// A model needs a state.
+    #[error("the model has no states")]
+    NoStates,
+    /// More states than can be numbered.
+    #[error("the model has {states} states, more than {}", u32::MAX)]
+    TooManyStates {
+        /// How many.
+        states: usize,
+    },
+    /// More transitions than can be numbered.
+    #[error("the model has {transitions} transitions, more than {}", u32::MAX)]
+    TooManyTransitions {
+        /// How many.
+        transitions: usize,
+    },
+    /// Arrays that do not fit together.
+    #[error("expected {expected} {what}, found {found}")]
+    Length {
+        /// What is counted.
+        what: &'static str,
+        /// How many there should be.
+        expected: usize,
+        /// How many there are.
+        found: usize,
+    },
+    /// Offsets that do not begin with 0, or go back.
+    #[error("{what} are {before} and then {after}, expected numbers that begin with 0 and never decrease")]
+    Offsets {
+        /// Which offsets.
+        what: &'static str,
+        /// One of them.
+        before: usize,
+        /// The next one.
+        after: usize,
+    },
+    /// Offsets that end too early or too late.
+    #[error("{what} end with {found}, expected {expected}")]
+    LastOffset {
+        /// Which offsets.
+        what: &'static str,
+        /// What the last one should be.
+        expected: usize,
+        /// What it is.
+        found: usize,
+    },
+    /// Two actions with one name.
+    #[error("two actions are called '{0}'")]
+    DuplicateActionName(String),
+    /// Two rewards with one name.
+    #[error("two rewards are called '{0}'")]
+    DuplicateReward(String),
+    /// A choice for a state that does not exist.
+    #[error("there is no such state: the model has {states} states")]
+    UnknownState {
+        /// How many there are.
+        states: usize,
+    },
+    /// A state without a way on.
+    #[error("the state has no action: every state needs at least one, if only to stay where it is")]
+    NoAction,
+    /// Two actions of a state with one name.
+    #[error("the state has this action twice")]
+    DuplicateAction,
+    /// One target listed twice.
+    #[error("the target {target} is listed twice")]
+    DuplicateTarget {
+        /// The target.
+        target: usize,
+    },
+    /// A target out of range.
+    #[error("the target {target} does not exist: the states are 0 to {}", states - 1)]
+    Target {
+        /// The target.
+        target: usize,
+        /// How many states there are.
+        states: usize,
+    },
+    /// A probability out of range.
+    #[error("the probability of target {target} is {value}, expected a number from 0 to 1")]
+    Probability {
+        /// The target.
+        target: usize,
+        /// The value.
+        value: f64,
+    },
+    /// Probabilities that do not add up to 1.
+    #[error("the probabilities add up to {sum}, expected 1")]
+    Sum {
+        /// Their sum.
+        sum: f64,
+    },
+    /// A list of rewards of the wrong length.
+    #[error("expected {expected} rewards, found {found}")]
+    RewardCount {
+        /// The number of reward names.
+        expected: usize,
+        /// The number given.
+        found: usize,
+    },
+    /// A reward that is not finite.
+    #[error("the reward '{reward}' is {value}, expected a finite number")]
+    Reward {
+        /// Its name.
+        reward: String,
+        /// Its value.
+        value: f64,
+    },
+    /// An initial state out of range.
+    #[error("the initial state {target} does not exist: the states are 0 to {}", states - 1)]
+    Initial {
+        /// The state.
+        target: usize,
+        /// How many states there are.
+        states: usize,
+    },
+    /// An initial probability out of range.
+    #[error("the probability of starting in state {target} is {value}, expected a number from 0 to 1")]
+    InitialProbability {
+        /// The state.
+        target: usize,
+        /// The value.
+        value: f64,
+    },
+    /// Initial probabilities that do not add up to 1.
+    #[error("the initial probabilities add up to {sum}, expected 1")]
+    InitialSum {
+        /// Their sum.
+        sum: f64,
+    },
+}
