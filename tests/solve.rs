@@ -88,7 +88,7 @@ fn a_time_limit_gives_the_best_answer_so_far() {
     assert_eq!((&last["data"]["lower"], &last["data"]["gap"]), (&object["bounds"][0], &object["gap"]));
     assert_eq!(last["data"]["round"], object["rounds"]);
     // Without a policy that meets the requirements there is nothing to give.
-    let output = acrl(&[&limited[..], &["--require", "r1>=0.3"]].concat());
+    let output = acrl(&[&limited[..], &["--require", "r1>=0.8"]].concat());
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(130), "{stderr}");
     assert!(stderr.contains("--time-limit") && output.stdout.is_empty(), "{stderr}");
@@ -234,9 +234,9 @@ fn parts_that_carry_the_expected_optimum_are_named_and_the_almost_sure_one_is_ex
     assert!(text.contains("share of runs") && text.contains("cannot be met"), "{text}");
     // Every run is one path; on average over many runs they have the certified value.
     for mixture in [&[][..], &["--mixture"]] {
-        let (run, status) = json(&[&["run", &file, "--steps", "20000", "--runs", "200"], mixture].concat());
+        let (run, status) = json(&[&["run", &file, "--steps", "100000", "--runs", "100"], mixture].concat());
         assert_eq!((status, run["met"].as_bool()), (0, Some(true)), "{run}");
-        close(&run["averages"]["r0"], sure, 0.03);
+        close(&run["averages"]["r0"], sure, 0.05);
         close(&run["optimum"], sure, 1e-6);
         assert!(number(&run["worst"]["r1"]) > 0.24, "{run}");
     }
@@ -249,8 +249,8 @@ fn an_answer_that_was_written_is_executed_by_multipliers_and_by_the_clock() {
     // A small model with π(λ) from the model itself, and a larger one with the policies of the file.
     let larger = save(&grid(40), folder.path(), "grid.npz");
     for (problem, extra, acting, steps) in [
-        ("queue", vec![], "exact", "400000"),
-        (larger.as_str(), vec!["--maximize", "r0", "--require", "r1>=0.1"], "policies", "2000000"),
+        ("queue", vec![], "exact", "2000000"),
+        (larger.as_str(), vec!["--maximize", "r0", "--require", "r1>=0.1"], "policies", "10000000"),
     ] {
         let (solved, _) = json(&[&["solve", problem, "--policy", &file], &extra[..]].concat());
         for (mixture, acting) in [(&[][..], acting), (&["--mixture"], "mixture")] {

@@ -234,7 +234,7 @@ impl Policy<usize, usize> for SteeredPolicy<'_> {
 /// Gives each policy of the mixture its share of the time, in blocks. Multipliers do not matter.
 ///
 /// Time is cut into rounds, and each round is divided among the policies in proportion to their shares; what is too short to be
-/// worth a switch is saved up. Rounds grow like the square root of their number, so that the share of time lost in switching goes
+/// worth a switch is saved up. Rounds grow like their number to the power of 2/3, so that the share of time lost in switching goes
 /// to 0 and so does the share by which a running average is off.
 #[derive(Debug, Clone)]
 pub struct MixedPolicy<'a> {
@@ -260,7 +260,8 @@ impl<'a> MixedPolicy<'a> {
     fn next(&mut self, part: usize) {
         let weights = &self.answer.parts[part].weights;
         let states = self.answer.rules.first().map_or(0, Vec::len) as f64;
-        let first = 100.0 + 10.0 * states.sqrt();
+        // As long as the ways are, roughly: switching takes time.
+        let first = 50.0 + 40.0 * states.sqrt();
         let least = self.fixed.map_or(first / 4.0, |length| (length as f64 / 4.0).max(1.0));
         if self.owed.len() != weights.len() {
             self.owed = vec![0.0; weights.len()];
@@ -269,8 +270,9 @@ impl<'a> MixedPolicy<'a> {
         loop {
             self.rule += 1;
             if self.rule == weights.len() {
-                let length =
-                    self.fixed.map_or(first * ((self.round + 1) as f64).sqrt(), |length| length as f64);
+                let length = self
+                    .fixed
+                    .map_or(first * ((self.round + 1) as f64).powf(2.0 / 3.0), |length| length as f64);
                 self.owed.iter_mut().zip(weights).for_each(|(owed, w)| *owed += w * length);
                 (self.round, self.rule) = (self.round + 1, 0);
             }

@@ -247,6 +247,15 @@ fn prepare(name: &str, loaded: &mut Loaded, mixture: bool) -> anyhow::Result<()>
         !mixture || solved == asked,
         "--mixture cannot take other bounds: its shares are for those it was solved with; leave it out, or solve again"
     );
+    if !loaded.run.step_size_given {
+        // It starts where the multipliers belong, and large steps would only take them away from there.
+        loaded.run.step_size = 0.01;
+    }
+    if !loaded.run.epoch_given {
+        // Policies of different places need time to get there.
+        let ways = 50.0 * (loaded.model.states() as f64).sqrt();
+        loaded.run.epoch_start = (ways as u64).min(loaded.run.steps / 200).max(10);
+    }
     answered.acting = if mixture {
         Acting::Mixture
     } else if parts == 1 && loaded.model.states() <= SMALL {

@@ -329,7 +329,7 @@ impl SweptCurve {
             panels.push(panel("the best that can be had", self.objective(), first, marked));
         }
         let marked = marked(&prices);
-        let first = Series { steps: false, ..curve("price".to_owned(), Colour::Orange, prices, None) };
+        let first = Series { steps: true, ..curve("price".to_owned(), Colour::Orange, prices, None) };
         let label = format!("price of {} in {}", self.requirement, self.objective());
         panels.push(panel("its slope: the price of the bound", label, first, marked));
         Figure {
