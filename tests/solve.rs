@@ -88,7 +88,8 @@ fn a_time_limit_gives_the_best_answer_so_far() {
     assert_eq!((&last["data"]["lower"], &last["data"]["gap"]), (&object["bounds"][0], &object["gap"]));
     assert_eq!(last["data"]["round"], object["rounds"]);
     // Without a policy that meets the requirements there is nothing to give.
-    let output = acrl(&[&limited[..], &["--require", "r1>=0.8"]].concat());
+    let output =
+        acrl(&["solve", &model, "--maximize", "r1", "--require", "r0>=0.9", "--time-limit", "0.01s"]);
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(130), "{stderr}");
     assert!(stderr.contains("--time-limit") && output.stdout.is_empty(), "{stderr}");

@@ -248,8 +248,9 @@ fn prepare(name: &str, loaded: &mut Loaded, mixture: bool) -> anyhow::Result<()>
         "--mixture cannot take other bounds: its shares are for those it was solved with; leave it out, or solve again"
     );
     if !loaded.run.step_size_given {
-        // It starts where the multipliers belong, and large steps would only take them away from there.
-        loaded.run.step_size = 0.01;
+        // It starts where the multipliers belong, or near that if there are several parts, each with its own; large steps
+        // would only take them away from there.
+        loaded.run.step_size = if parts == 1 { 0.01 } else { 0.05 };
     }
     if !loaded.run.epoch_given {
         // Policies of different places need time to get there.
