@@ -10,7 +10,7 @@ Say what the agent must achieve, and let it meet its requirements while it runs.
 | to compare methods, to reproduce the paper | `compare`, `reproduce` |
 | to train π(s, λ) in an environment of Gymnasium | `train`, `Training` (need Gymnasium), `Policy` |
 | to train π(s, λ) with a learner of yours | `AugmentedEnv`, `AugmentedVectorEnv`, `check_env` (need Gymnasium) |
-| the exact optimum of a finite problem | `solve`, `FiniteModel` |
+| the exact optimum of a finite problem | `solve`, `sweep`, `FiniteModel` |
 """
 
 from typing import TYPE_CHECKING
@@ -25,7 +25,7 @@ from ._policy import Advice, Choice, Number, Policy
 from ._reproduce import Claim, ReproducedFigure, Reproduction, reproduce
 from ._result import Specification
 from ._run import Course, MultiplierResult, RequirementResult, Run, run
-from ._solve import Component, Relaxation, Solution, solve
+from ._solve import Component, EndComponent, Relaxation, Round, Solution, Sweep, SweepPoint, solve, sweep
 from ._vocabulary import Named, at_least, at_most, maximize, minimize, weights
 
 if TYPE_CHECKING:
@@ -73,6 +73,7 @@ __all__ = [
     "Course",
     "Diagnosis",
     "DivergedError",
+    "EndComponent",
     "Error",
     "FileError",
     "FiniteModel",
@@ -90,10 +91,13 @@ __all__ = [
     "Requirement",
     "RequirementResult",
     "Requirements",
+    "Round",
     "Run",
     "Solution",
     "SolveError",
     "Specification",
+    "Sweep",
+    "SweepPoint",
     "UnknownNameError",
     "__version__",
     "at_least",
@@ -104,5 +108,6 @@ __all__ = [
     "reproduce",
     "run",
     "solve",
+    "sweep",
     "weights",
 ]

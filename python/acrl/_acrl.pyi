@@ -1,5 +1,5 @@
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeAlias, final
 
 import numpy as np
@@ -24,6 +24,7 @@ __all__ = [
     "run_report",
     "seconds_to_act",
     "solve",
+    "sweep",
     "trace",
     "untrained",
     "weights",
@@ -245,6 +246,7 @@ class Report:
     def __reduce__(self) -> tuple[Any, tuple[bytes]]: ...
 
 _Settings: TypeAlias = tuple[int | None, int | None, float | None, int | None, float | None]
+_OnRound: TypeAlias = Callable[[int, float | None, float | None, float | None, float], object]
 
 def compare(
     what: Model | str | os.PathLike[str],
@@ -270,6 +272,7 @@ def run(
     seed: int | None,
     start: Sequence[tuple[str, float]] | None,
     steering: str | None,
+    mixture: bool,
 ) -> tuple[str, str, Report]: ...
 def run_report(data: str, snapshots: str, name: str, command: str) -> Report: ...
 def solve(
@@ -279,7 +282,22 @@ def solve(
     objective: Objective | None,
     requirements: Sequence[Requirement],
     gap: float,
+    time_limit: float | None,
+    policy: str | os.PathLike[str] | None,
+    callback: _OnRound | None,
 ) -> tuple[str, list[NDArray[np.int64]], Report]: ...
+def sweep(
+    model: Model | str | os.PathLike[str],
+    name: str,
+    command: str,
+    requirement: Requirement,
+    bounds: Sequence[float],
+    objective: Objective | None,
+    requirements: Sequence[Requirement],
+    gap: float,
+    time_limit: float | None,
+    callback: _OnRound | None,
+) -> tuple[str, Report]: ...
 def seconds_to_act(policy: PolicyFile, observations: object, multipliers: object, repeats: int) -> list[float]: ...
 def trace(
     policy: PolicyFile, dynamics: Dynamics, steering: str, steps: int, seed: int

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from ._compare import Comparison
     from ._reproduce import Reproduction
     from ._run import Run
-    from ._solve import Solution
+    from ._solve import Solution, Sweep
 
-__all__ = ["Drawing", "comparison", "reproduction", "run", "solution"]
+__all__ = ["Drawing", "comparison", "reproduction", "run", "solution", "sweep"]
 
 #: Colours that everybody can tell apart (Okabe and Ito's).
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#E69F00", "#CC79A7", "#56B4E9", "#7F7F7F", "#B8A900"]
@@ -207,6 +207,40 @@ def solution(found: Solution) -> Drawing:
     axes.set_yticks(places, names)
     axes.margins(x=0.2)
     right.suptitle("price: objective lost per unit of bound", fontsize="medium")
+    return drawing
+
+
+def sweep(found: Sweep) -> Drawing:
+    """The objective and the price over the bound; where the requirements cannot be met it is shaded."""
+    points = sorted(found.points, key=lambda point: point.bound)
+    at = np.array([point.bound for point in points])
+    objective = found.specification.objective
+    drawing = _drawing(10 if objective is not None else 5.5, 3.4)
+    r = next(r for r in found.specification.requirements if r.name == found.requirement)
+    sign = "≥" if r.direction == "at_least" else "≤"
+    prices = np.array([point.multipliers.get(r.name, np.nan) for point in points], dtype=float)
+    curves = [(prices, "price of the bound: the slope of the curve", _colour(1), None)]
+    if objective is not None:
+        values = np.array([np.nan if p.objective is None else p.objective for p in points])
+        proved = np.array([(np.nan, np.nan) if p.bounds is None else p.bounds for p in points])
+        curves.insert(0, (values, f"the best {objective.reward}", _colour(0), proved))
+    for place, (y, title, colour, proved_to) in enumerate(curves):
+        axes = _plain(drawing.add_subplot(1, len(curves), place + 1), title)
+        axes.plot(at, y, color=colour, marker=".", linewidth=1.5)
+        if proved_to is not None:
+            axes.fill_between(at, proved_to[:, 0], proved_to[:, 1], color=colour, alpha=0.2, linewidth=0)
+        beyond = at[[point.status == "infeasible" for point in points]]
+        if len(beyond):
+            axes.axvspan(beyond[0], beyond[-1], color=BAD, alpha=0.1, linewidth=0)
+            axes.axvline(
+                beyond[0] if r.direction == "at_least" else beyond[-1],
+                color=BAD,
+                linestyle=(0, (4, 3)),
+                linewidth=1,
+                label="cannot be met",
+            )
+            axes.legend(frameon=False, fontsize="small")
+        axes.set_xlabel(f"bound: {r.name} {sign}")
     return drawing
 
 

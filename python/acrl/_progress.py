@@ -1,4 +1,4 @@
-"""A bar that says how far a training is."""
+"""A bar that says how far a training or a solver is."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ __all__ = ["Progress"]
 
 
 class Progress:
-    """A bar on standard error: tqdm's where that is installed, else a line of its own."""
+    """A bar on standard error: tqdm's where that is installed, else a line of its own; also where the end is not known."""
 
-    def __init__(self, shown: bool, total: int) -> None:
-        self._total = total
+    def __init__(self, shown: bool, total: int | None) -> None:
+        self._total = total or 1
         self._shown = shown
         self._bar: Any = None
         self._begin = time.monotonic()
         self._last = float("-inf")
-        if shown:
+        if shown and total is not None:
             try:
                 tqdm: Any = importlib.import_module("tqdm.auto").tqdm
             except ImportError:
@@ -45,6 +45,10 @@ class Progress:
             self._bar.set_description("measuring")
             return
         self._line(f"measuring {share:4.0%}", False)
+
+    def round(self, text: str) -> None:
+        """After a round of a solver."""
+        self._line(text, False)
 
     def _line(self, text: str, at_once: bool) -> None:
         now = time.monotonic()

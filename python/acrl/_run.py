@@ -285,6 +285,7 @@ def run(
     tolerance: float | None = None,
     start: Literal["library", "zero"] | Mapping[str, float] | None = None,
     steering: Literal["policy", "library"] | None = None,
+    mixture: bool = False,
 ) -> Run:
     """Runs an agent that meets its requirements by adjusting their prices as it goes: ``acrl run``.
 
@@ -298,7 +299,7 @@ def run(
     <acrl.Run all requirements met: r0 0.267..., r1 0.399..., r2 0.33...; 1 × 50000 steps>
 
     Args:
-        what: A trained policy or its file (.safetensors), run on the problem that it embeds; or a finite model, a
+        what: A trained policy or its file (.safetensors), run on the problem that it embeds; a solved one, too; or a finite model, a
             problem file (.toml), a model file (.drn or .npz), or the name of a bundled problem, run with the exact
             policy.
         env: The environment of a policy that `acrl.train` made: what that takes. Each run is a lane of its own.
@@ -317,10 +318,12 @@ def run(
             problem's, else 0.005.
         start: The multipliers that a trained policy starts with: by its library, zero, or by name.
         steering: What turns the multipliers of a trained policy into behaviour; default what its training found better.
+        mixture: Whether a solved policy (see `acrl.solve`) is executed by the clock, each policy of its mixture for its
+            share of the time; a fixed epoch is the length of a round. Default: steered by multipliers, from λ* on.
     """
     given: dict[str, Any] = {"objective": objective, "requirements": requirements, "steps": steps, "runs": runs}
     given |= {"seed": seed, "step_size": step_size, "epoch": epoch, "tolerance": tolerance}
-    given |= {"start": start, "steering": steering}
+    given |= {"start": start, "steering": steering, "mixture": mixture or None}
     asked = as_requirements(requirements)
     if isinstance(what, Policy) and what._seen is not None and env is None:
         raise InputError("the policy was trained in an environment of Python: give it by env=")
@@ -356,6 +359,7 @@ def run(
         seeded(seed),
         _start(start),
         steering,
+        mixture,
     )
     return Run._from_json(json.loads(data), json.loads(snapshots), name=name, page=page)
 

@@ -111,11 +111,15 @@ def test_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (tmp_path / "runs" / "mine" / "report.html").exists()
 
 
-def test_a_finite_model() -> None:
+def test_a_finite_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     transitions = np.full((2, 2, 2), 0.5)
     rewards = {"r": np.array([[0.0, 2.0], [0.0, 2.0]]), "p": np.array([[1.0, 4.0], [1.0, 4.0]])}
-    names: dict[str, object] = {"acrl": acrl, "transitions": transitions, **rewards}
+    names: dict[str, object] = {"acrl": acrl, "np": np, "transitions": transitions, **rewards}
     exec(block("model ="), names)
+    exec(block("curve ="), names)
+    assert (tmp_path / "curve.png").exists()
+    assert (tmp_path / "answer.safetensors").exists()
     answer = names["answer"]
     assert isinstance(answer, acrl.Solution)
     assert answer.objective == pytest.approx(2 / 3)

@@ -276,3 +276,78 @@ def test_a_long_solve_can_be_interrupted() -> None:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+
+
+def corridor(length: int) -> acrl.FiniteModel:
+    """A corridor with pay at random and service at its end, too long to be solved at once."""
+    rng = np.random.default_rng(0)
+    at = np.arange(length)
+    ahead, back = np.minimum(at + 1, length - 1), np.maximum(at - 1, 0)
+    rows = np.repeat(np.arange(2 * length), 2)
+    columns = np.stack([np.stack([ahead, back], 1), np.stack([back, ahead], 1)], 1).reshape(-1)
+    data = np.tile([0.9, 0.1], 2 * length)
+    transitions = scipy.sparse.csr_array((data, (rows, columns)), shape=(2 * length, length))
+    return acrl.FiniteModel(transitions, {"pay": rng.random(length) ** 4, "service": (at > length - 5).astype(float)})
+
+
+def test_a_time_limit_and_a_callback_stop_it_with_what_is_proved() -> None:
+    model, required = corridor(3000), acrl.at_least("service", 0.0)
+    limited = acrl.solve(model, objective="pay", requirements=required, time_limit=1e-3, gap=1e-9)
+    assert limited
+    assert not limited.complete
+    assert limited.gap is not None
+    assert limited.gap > 1e-9
+    rounds: list[acrl.Round] = []
+
+    def stop(found: acrl.Round) -> bool:
+        rounds.append(found)
+        return found.gap is None
+
+    stopped = acrl.solve(model, objective="pay", requirements=required, callback=stop, gap=1e-9)
+    assert not stopped.complete
+    assert stopped.gap == rounds[-1].gap
+    assert stopped.bounds == (rounds[-1].lower, rounds[-1].upper)
+    with pytest.raises(acrl.SolveError, match="time-limit"):
+        acrl.solve(model, objective="pay", requirements=acrl.at_least("service", 0.9), time_limit=1e-3)
+    with pytest.raises(acrl.InputError, match="time limit"):
+        acrl.solve(model, objective="pay", time_limit=-1)
+
+
+def test_what_a_callback_raises_comes_through() -> None:
+    def fail(_: acrl.Round) -> None:
+        raise ZeroDivisionError("on purpose")
+
+    with pytest.raises(ZeroDivisionError, match="on purpose"):
+        acrl.solve("queue", callback=fail)
+
+
+def test_a_sweep_is_a_table_a_picture_and_a_page(tmp_path: Path) -> None:
+    curve = acrl.sweep("monitoring", acrl.at_least("r1", 0), np.linspace(0.1, 0.7, 7), progress=False)
+    assert curve
+    assert curve.requirement == "r1"
+    assert [point.status for point in curve.points] == ["optimal"] * 5 + ["infeasible"] * 2
+    values = [point.objective for point in curve.points[:5]]
+    slopes = -np.diff(values) / 0.1
+    assert (slopes >= curve.prices[:4] - 1e-6).all()
+    assert (slopes <= curve.prices[1:5] + 1e-6).all()
+    assert np.isnan(curve.prices[5:]).all()
+    frame = curve.to_dataframe("pandas")
+    assert list(frame["status"]) == [point.status for point in curve.points]
+    assert pickle.loads(pickle.dumps(curve)) == curve
+    curve.plot().savefig(tmp_path / "sweep.png")
+    assert curve.save_report(tmp_path / "report").exists()
+    assert "infeasible" in curve._repr_html_()
+    with pytest.raises(acrl.InputError, match="no bounds"):
+        acrl.sweep("monitoring", acrl.at_least("r1", 0), [])
+
+
+def test_an_answer_is_written_and_executed(tmp_path: Path) -> None:
+    path = tmp_path / "queue.safetensors"
+    answer = acrl.solve("queue", policy=path)
+    for mixture in (False, True):
+        run = acrl.run(path, steps=300_000, mixture=mixture)
+        assert run.met
+        for name, value in answer.values.items():
+            assert run.averages[name] == pytest.approx(value, abs=0.015 * max(abs(value), 0.3))
+    with pytest.raises(acrl.InputError, match="safetensors"):
+        acrl.solve("queue", policy=tmp_path / "queue.bin")

@@ -1,6 +1,7 @@
 //! The flags, defined and documented in one place.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use acrl::{Objective, Requirement, Steering};
 use acrl_envs::{LearnerSetting, MethodSetting, bundled};
@@ -32,7 +33,7 @@ Examples:
   acrl init monitoring -o my.toml               a commented problem file to edit
 
 Exit status: 0 fine; 1 a requirement is not met, or cannot be; 2 bad usage or input; 130 stopped by
-Ctrl-C before there was a result.")]
+Ctrl-C or --time-limit before there was a result.")]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -97,7 +98,13 @@ Examples:
   acrl solve problems/queue.toml --json
   acrl solve model.drn --minimize power --require 'queue<=2' --require 'drops<=0.01'
   acrl solve model.npz --maximize throughput --require 'power<=2'
-  acrl solve monitoring --require 'r1>=0.55' --require 'r2>=0.55'   (infeasible: says what conflicts)")]
+  acrl solve monitoring --require 'r1>=0.55' --require 'r2>=0.55'   (infeasible: says what conflicts)
+  acrl solve big.npz --maximize output --require 'wear<=0.2' --time-limit 5m --log rounds.jsonl
+  acrl solve monitoring --sweep 'r1>=0.1..0.6:20' --folder runs/sweep   (a curve, and a report)
+  acrl solve queue --policy queue.safetensors && acrl run queue.safetensors   (execute the answer)
+
+With --time-limit, as with Ctrl-C, the best answer so far is given with the gap that is proved. With --sweep the exit
+status is 0 if the requirements can be met at one of the bounds.")]
     Solve(SolveArgs),
 
     /// Train one policy for all multipliers on a continuous problem
@@ -120,7 +127,8 @@ Examples:
   acrl run monitoring --steps 1000000 --runs 100
   acrl run monitoring --require 'r1>=0.46' --require 'r2>=0.46' --epoch auto --steps 200000
   acrl run model.drn --maximize output --require 'poor<=0.1' --log run.jsonl
-  acrl run planar.safetensors --runs 100 --require 'red>=0.3'   (a trained policy, another bound)")]
+  acrl run planar.safetensors --runs 100 --require 'red>=0.3'   (a trained policy, another bound)
+  acrl run queue.safetensors --mixture   (the answer of 'acrl solve --policy', by the clock)")]
     Run(RunArgs),
 
     /// Compare A-CRL with the methods it improves on: same problem, same steps, same seeds
@@ -225,6 +233,36 @@ pub(crate) struct SolveArgs {
     /// Stop at this relative gap between the certified bounds
     #[arg(long, value_name = "G", allow_negative_numbers = true, default_value_t = 1e-6, value_parser = positive)]
     pub(crate) gap: f64,
+
+    /// Stop after so long ('90', '90s', '5m' or '1h') and give the best answer by then, with the gap that was proved
+    #[arg(long, value_name = "TIME", allow_negative_numbers = true, value_parser = time)]
+    pub(crate) time_limit: Option<Duration>,
+
+    /// How the objective depends on one requirement: 'r1>=0.1..0.4:20' solves for 20 bounds from 0.1 to 0.4 (in quotes); the
+    /// number may be left out
+    #[arg(long, value_name = "CONDITION..BOUND:N", value_parser = sweep)]
+    pub(crate) sweep: Option<Sweep>,
+
+    /// Write the answer as a policy file, to be executed with acrl run
+    #[arg(long, value_name = "POLICY", value_hint = clap::ValueHint::FilePath, value_parser = policy, conflicts_with = "sweep")]
+    pub(crate) policy: Option<PathBuf>,
+
+    /// Write every round to this file as it happens, one JSON object a line
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    pub(crate) log: Option<PathBuf>,
+
+    /// Write a report to look at (report.html, figures, data) to this folder
+    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    pub(crate) folder: Option<PathBuf>,
+}
+
+/// `--sweep`: one requirement with several bounds.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sweep {
+    /// With the first of the bounds.
+    pub requirement: Requirement,
+    /// All of them, in order.
+    pub bounds: Vec<f64>,
 }
 
 /// How to execute.
@@ -239,7 +277,7 @@ pub struct Execution {
     pub runs: Option<u64>,
 
     /// Step size of the dual update, in units of the rewards' ranges [default: the problem's, else what a trained
-    /// policy advises, else 0.5]
+    /// policy advises, else 0.01 for a solved policy, else 0.5]
     #[arg(long, value_name = "X", allow_negative_numbers = true, value_parser = positive)]
     pub step_size: Option<f64>,
 
@@ -284,6 +322,11 @@ pub(crate) struct RunArgs {
     /// that is best at them [default: what the training found better; with a fixed --epoch, policy]
     #[arg(long, value_name = "NAME", value_parser = steering)]
     pub(crate) steering: Option<Steering>,
+
+    /// Execute the mixture of a solved policy by the clock, each of its policies for its share of the time, instead of steering by
+    /// multipliers; a fixed --epoch is the length of a round
+    #[arg(long)]
+    pub(crate) mixture: bool,
 
     /// Write the share of the time spent in each cell of a grid over the first two coordinates, as CSV
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
@@ -465,6 +508,45 @@ fn positive(text: &str) -> Result<f64, String> {
     }
 }
 
+fn time(text: &str) -> Result<Duration, String> {
+    let (number, unit) = match text.strip_suffix(['s', 'm', 'h']) {
+        Some(number) if text.ends_with('m') => (number, 60.0),
+        Some(number) if text.ends_with('h') => (number, 3600.0),
+        Some(number) => (number, 1.0),
+        None => (text, 1.0),
+    };
+    let seconds = number.trim().parse::<f64>().ok().map(|number| number * unit);
+    let duration = seconds.filter(|s| *s > 0.0).and_then(|s| Duration::try_from_secs_f64(s).ok());
+    duration.ok_or_else(|| "expected a time above 0 such as '90', '90s', '5m' or '1h'".to_owned())
+}
+
+impl Sweep {
+    /// So many bounds from the requirement's own to another.
+    pub fn new(requirement: Requirement, last: f64, points: usize) -> Self {
+        let (first, steps) = (requirement.bound(), points.max(2) - 1);
+        let bound = |i: usize| first + (last - first) * i as f64 / steps as f64;
+        let bounds = (0..=steps).map(|i| if i == steps { last } else { bound(i) }).collect();
+        Self { requirement, bounds }
+    }
+}
+
+fn sweep(text: &str) -> Result<Sweep, String> {
+    const POINTS: usize = 20;
+    let wrong = || {
+        "expected a requirement, the last bound and a number of bounds from 2 to 10000, such as 'r1>=0.1..0.4:20'"
+            .to_owned()
+    };
+    let (first, rest) = text.split_once("..").ok_or_else(wrong)?;
+    let (last, points) =
+        rest.split_once(':').map_or((rest, Some(POINTS)), |(l, n)| (l, n.trim().parse().ok()));
+    let requirement = first.parse::<Requirement>().map_err(|_| wrong())?;
+    let last = last.trim().parse::<f64>().ok().filter(|x| x.is_finite() && *x != requirement.bound());
+    match (last, points) {
+        (Some(last), Some(points @ 2..=10_000)) => Ok(Sweep::new(requirement, last, points)),
+        _ => Err(wrong()),
+    }
+}
+
 fn learner(text: &str) -> Result<LearnerSetting, String> {
     text.parse().map_err(|error: acrl_envs::ProblemError| error.to_string())
 }
@@ -521,6 +603,25 @@ fn epoch(text: &str) -> Result<EpochArg, String> {
 mod tests {
     use super::*;
     use clap::CommandFactory as _;
+
+    #[test]
+    fn times_and_sweeps_are_read_as_people_write_them() {
+        for (text, seconds) in [("90", 90.0), ("1.5s", 1.5), ("5m", 300.0), ("1h", 3600.0)] {
+            assert_eq!(time(text).unwrap().as_secs_f64(), seconds);
+        }
+        for text in ["", "0", "-1", "m", "5d", "nan", "inf", "1e300"] {
+            assert!(time(text).is_err(), "{text}");
+        }
+        let found = sweep("r1>=0.1..0.4:4").unwrap();
+        assert_eq!((found.requirement.name(), found.bounds.len()), ("r1", 4));
+        assert!((found.bounds[1] - 0.2).abs() < 1e-12 && found.bounds[3] == 0.4);
+        assert_eq!(sweep("queue<=-2..3").unwrap().bounds.len(), 20);
+        for text in
+            ["r1>=0.1", "r1..2:3", "r1>=0.1..0.4:1", "r1>=0.1..0.1:3", "r1>=0.1..x:3", "r1>=0.1..inf:3"]
+        {
+            assert!(sweep(text).is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn the_definitions_are_sound() {

@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use acrl::{BatchTask, Course, DualDynamics, EpochLength, FiniteCmdp, Objective, Requirement, Specification};
 use acrl_envs::{Continuous, Problem, RunSettings, TrainSettings, bundled};
-use acrl_exact::{FiniteTask, drn, npz};
+use acrl_exact::{Executable, FiniteTask, drn, npz};
 use acrl_files::Container;
 use acrl_learn::PolicyFile;
 use anyhow::{Context as _, bail};
+use serde::Serialize;
 
+use crate::answer_file::{AnswerFile, is_answer};
 use crate::args::{EpochArg, Execution, Source};
 
 /// A finite problem, ready to work on.
@@ -19,6 +21,29 @@ pub struct Loaded {
     pub(crate) specification: Specification,
     pub(crate) run: RunSettings,
     pub(crate) train: TrainSettings,
+    /// The answer that came with it, if it was solved before.
+    pub(crate) answered: Option<Answered>,
+}
+
+/// What a solved policy was solved for, and how it acts.
+#[derive(Debug, Clone)]
+pub(crate) struct Answered {
+    pub(crate) specification: Specification,
+    pub(crate) answer: Arc<Executable>,
+    /// Set when it runs.
+    pub(crate) acting: Acting,
+}
+
+/// What turns multipliers into behaviour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Acting {
+    /// π(λ) by the model.
+    Exact,
+    /// Of the policies of the mixture the best at λ.
+    Policies,
+    /// The mixture, by the clock.
+    Mixture,
 }
 
 /// A continuous problem.
@@ -137,11 +162,23 @@ impl Input {
                 return Ok(Self::Continuous(Box::new(problem)));
             }
         };
-        Ok(Self::Finite(Box::new(Loaded { model, specification, run, train })))
+        Ok(Self::Finite(Box::new(Loaded { model, specification, run, train, answered: None })))
     }
 
     fn from_policy(path: &Path) -> anyhow::Result<Self> {
         let container = Container::load(path)?;
+        if is_answer(&container) {
+            let file = AnswerFile::from_container(container).with_context(|| path.display().to_string())?;
+            let mut loaded = match Self::from(file.model) {
+                Self::Finite(loaded) => loaded,
+                _ => bail!("{}: its model is not finite", path.display()),
+            };
+            loaded.specification = file.specification.clone();
+            let answer = Arc::new(file.answer);
+            loaded.answered =
+                Some(Answered { specification: file.specification, answer, acting: Acting::Policies });
+            return Ok(Self::Finite(loaded));
+        }
         let file = PolicyFile::from_container(container).with_context(|| path.display().to_string())?;
         let embedded = || format!("{}: the problem that it embeds", path.display());
         let mut problem = match Self::from_problem(file.problem.clone(), path).with_context(embedded)? {
@@ -164,6 +201,7 @@ impl From<Arc<FiniteCmdp>> for Input {
             specification: Specification::default(),
             run: RunSettings::default(),
             train: TrainSettings::default(),
+            answered: None,
         }))
     }
 }

@@ -6,6 +6,7 @@
 //! | verb | computes | gives |
 //! |---|---|---|
 //! | `acrl solve` | [`solve`] | [`Solved`] |
+//! | `acrl solve --sweep` | [`sweep`] | [`SweptCurve`] |
 //! | `acrl run` | [`run`] | [`Run`] |
 //! | `acrl compare` | [`compare`] | [`Comparison`] |
 //! | `acrl reproduce` | [`reproduce`] | [`Reproduction`] |
@@ -23,6 +24,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod answer_file;
 mod args;
 mod commands;
 mod comparison;
@@ -45,11 +47,12 @@ use std::ffi::OsString;
 
 use clap::{CommandFactory as _, Parser as _};
 
-pub use crate::args::{EpochArg, Execution, Start};
+pub use crate::args::{EpochArg, Execution, Start, Sweep};
 pub use crate::commands::compare::{CompareOptions, compare};
 pub use crate::commands::reproduce::{ReproduceOptions, Reproduction, reproduce};
 pub use crate::commands::run::{Run, RunOptions, page_of, run};
-pub use crate::commands::solve::{Solved, solve};
+pub use crate::commands::solve::{SolveSettings, Solved, solve};
+pub use crate::commands::sweep::{SweptCurve, sweep};
 pub use crate::comparison::Comparison;
 pub use crate::input::{ContinuousProblem, Input, Loaded, PolicyProblem, read_model};
 pub use crate::watch::{Stop, Watch};

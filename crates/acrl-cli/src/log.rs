@@ -23,12 +23,15 @@ impl Log {
         Ok(Self { file: BufWriter::new(file), path: path.to_owned(), failed: None, stop })
     }
 
-    /// Writes an event; what goes wrong is told by `finish`. Those who look on see a snapshot at once.
+    /// Writes an event; what goes wrong is told by `finish`. Those who look on see snapshots and rounds at once.
     pub(crate) fn write(&mut self, event: &Event<'_>) {
         let written = serde_json::to_writer(&mut self.file, event)
             .map_err(Into::into)
             .and_then(|()| self.file.write_all(b"\n"))
-            .and_then(|()| if matches!(event, Event::Snapshot(_)) { self.file.flush() } else { Ok(()) });
+            .and_then(|()| {
+                let at_once = matches!(event, Event::Snapshot(_) | Event::Round { .. });
+                if at_once { self.file.flush() } else { Ok(()) }
+            });
         if let Err(error) = written {
             self.failed.get_or_insert(error);
         }

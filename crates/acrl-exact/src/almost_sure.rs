@@ -4,10 +4,12 @@
 //! components has the right *expected* values, but on no single path. On almost every path one can
 //! have what a component offers by itself, if the component is reached with probability 1.
 
-use acrl::{FiniteCmdp, Objective, Specification};
+use std::ops::ControlFlow;
+
+use acrl::{FiniteCmdp, Multipliers, Objective, Specification, Values};
 
 use crate::graph::almost_surely_reaching;
-use crate::solve::{SolveError, SolveOptions, most_slack, optimum};
+use crate::solve::{Component, SolveError, SolveOptions, SolveRound, most_slack, optimum_watched};
 use crate::{FiniteTask, maximise};
 
 /// What can be had on almost every path.
@@ -18,41 +20,87 @@ pub struct AlmostSure {
     pub objective: Option<f64>,
     /// Each end component by itself, in the order of [`Structure`](crate::Structure).
     pub components: Vec<ComponentAnswer>,
+    /// How it is attained; `None` if it is not.
+    pub journey: Option<Journey>,
 }
 
 /// What one end component offers to an agent that stays in it.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ComponentAnswer {
     /// The optimum; `None` if the requirements cannot be met there.
     pub objective: Option<f64>,
     /// max_π min_i (V_i − c_i)/R_i there; infinite without requirements.
     pub slack: f64,
+    /// What attains the optimum.
+    pub inside: Option<Inside>,
+}
+
+/// The optimum of one end component.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Inside {
+    /// λ* there.
+    pub multipliers: Multipliers,
+    /// The deterministic policies that are mixed. A rule has an entry for each state of the component, in their order: the
+    /// number of the action in the whole model.
+    pub mixture: Vec<Component>,
+    /// V₀ … V_m of the mixture.
+    pub values: Values,
+}
+
+/// The way to the components in which an agent settles.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Journey {
+    /// The number of the action in each state; `None` where the agent settles in the component that holds the state.
+    pub steps: Vec<Option<usize>>,
+    /// The probability with which it settles in each component.
+    pub mass: Vec<f64>,
 }
 
 /// Analyses every end component, and which of those that meet the requirements are reached for sure.
 pub fn almost_sure(task: &FiniteTask<'_>, options: &SolveOptions) -> Result<AlmostSure, SolveError> {
+    almost_sure_watched(task, options, &mut |_: &SolveRound| ControlFlow::Continue(()))
+}
+
+/// The same; `observer` sees the rounds of every component and may stop it, which is an error if nothing is known by then.
+pub fn almost_sure_watched(
+    task: &FiniteTask<'_>,
+    options: &SolveOptions,
+    observer: &mut dyn FnMut(&SolveRound) -> ControlFlow<()>,
+) -> Result<AlmostSure, SolveError> {
     let model = task.model();
     let mut components = Vec::new();
     for states in &task.structure().end_components {
-        let inside = component(model, states)?;
+        let (inside, kept) = component(model, states)?;
         let inside = FiniteTask::new(&inside, task.specification())?;
         let slack = most_slack(&inside, options)?.map_or(f64::INFINITY, |s| s.lower);
-        let objective = optimum(&inside, options)?.map(|best| best.objective);
-        components.push(ComponentAnswer { objective, slack });
+        let best = optimum_watched(&inside, options, observer)?;
+        let objective = best.as_ref().map(|best| best.objective);
+        let inside = best.map(|mut best| {
+            for rule in best.mixture.iter_mut().map(|policy| &mut policy.rule) {
+                rule.iter_mut().zip(&kept).for_each(|(action, kept)| *action = kept[*action] as usize);
+            }
+            Inside { multipliers: best.multipliers, mixture: best.mixture, values: best.values }
+        });
+        components.push(ComponentAnswer { objective, slack, inside });
     }
-    let objective = best_reached_for_sure(task, &components)?;
-    Ok(AlmostSure { objective, components })
+    match best_reached_for_sure(task, &components)? {
+        Some((objective, journey)) => {
+            Ok(AlmostSure { objective: Some(objective), components, journey: Some(journey) })
+        }
+        None => Ok(AlmostSure { objective: None, components, journey: None }),
+    }
 }
 
-/// The model of an agent that never leaves a component.
-fn component(model: &FiniteCmdp, states: &[usize]) -> Result<FiniteCmdp, SolveError> {
+/// The model of an agent that never leaves a component, and which actions of each state it has.
+fn component(model: &FiniteCmdp, states: &[usize]) -> Result<(FiniteCmdp, Vec<Vec<u32>>), SolveError> {
     let position = |t: u32| states.binary_search(&(t as usize)).ok();
     let mut inside = FiniteCmdp::builder(model.reward_names().to_vec());
     for &s in states {
         inside.state(model.state_name(s));
     }
+    let mut kept = vec![Vec::new(); states.len()];
     for (i, &s) in states.iter().enumerate() {
-        for c in model.choices(s) {
+        for (a, c) in model.choices(s).enumerate() {
             let choice = model.choice(c);
             let to: Option<Vec<(usize, f64)>> = choice
                 .targets
@@ -61,22 +109,23 @@ fn component(model: &FiniteCmdp, states: &[usize]) -> Result<FiniteCmdp, SolveEr
                 .map(|(t, p)| Some((position(*t)?, *p)))
                 .collect();
             if let Some(to) = to {
+                kept[i].push(a as u32);
                 inside.choice(i, model.action_name(c), &to, choice.rewards);
             }
         }
     }
-    Ok(inside.build().map_err(acrl::Error::from)?)
+    Ok((inside.build().map_err(acrl::Error::from)?, kept))
 }
 
 /// Among policies that reach components with an answer with probability 1, the best expected answer:
 /// a model in which one may settle in such a component for its answer, and earns less while under way.
 fn best_reached_for_sure(
-    task: &FiniteTask<'_>,
+    whole: &FiniteTask<'_>,
     components: &[ComponentAnswer],
-) -> Result<Option<f64>, SolveError> {
-    let model = task.model();
+) -> Result<Option<(f64, Journey)>, SolveError> {
+    let model = whole.model();
     let mut settle: Vec<Option<f64>> = vec![None; model.states()];
-    for (states, answer) in task.structure().end_components.iter().zip(components) {
+    for (states, answer) in whole.structure().end_components.iter().zip(components) {
         states.iter().for_each(|&s| settle[s] = answer.objective);
     }
     let goal: Vec<bool> = settle.iter().map(Option::is_some).collect();
@@ -85,7 +134,8 @@ fn best_reached_for_sure(
         return Ok(None);
     }
     let least = settle.iter().flatten().copied().fold(f64::INFINITY, f64::min);
-    let under_way = least - task.objective_scale();
+    let under_way = least - whole.objective_scale();
+    let stays = |c: usize| model.choice(c).targets.iter().all(|&t| reaching[t as usize]);
     let mut journey = FiniteCmdp::builder(["answer"]);
     for s in 0..model.states() {
         journey.state(model.state_name(s));
@@ -96,7 +146,7 @@ fn best_reached_for_sure(
         }
         for (a, c) in model.choices(s).enumerate() {
             let choice = model.choice(c);
-            if reaching[s] && choice.targets.iter().all(|&t| reaching[t as usize]) {
+            if reaching[s] && stays(c) {
                 let to: Vec<(usize, f64)> = choice
                     .targets
                     .iter()
@@ -116,12 +166,29 @@ fn best_reached_for_sure(
     let journey = journey.build().map_err(acrl::Error::from)?;
     let specification = Specification::new(Some(Objective::maximize("answer")), vec![])?;
     let task = FiniteTask::new(&journey, &specification)?;
-    Ok(Some(maximise(&task, &[1.0])?.value(&task)))
+    let best = maximise(&task, &[1.0])?;
+    let occupancy = task.occupancy(&best.rule)?;
+    // Where the first choice is to settle.
+    let settles = |s: usize| settle[s].is_some() && best.rule[s] == 0;
+    let steps: Vec<Option<usize>> = (0..model.states())
+        .map(|s| {
+            let mut staying = model.choices(s).enumerate().filter(|(_, c)| stays(*c) && reaching[s]);
+            match best.rule[s] - usize::from(settle[s].is_some() && best.rule[s] > 0) {
+                _ if settles(s) => None,
+                nth => Some(staying.nth(nth).map_or(0, |(a, _)| a)),
+            }
+        })
+        .collect();
+    let settled = |s: &usize| if settles(*s) { occupancy[journey.choices(*s).start] } else { 0.0 };
+    let mass = whole.structure().end_components.iter().map(|states| states.iter().map(settled).sum());
+    let mass = mass.collect();
+    Ok(Some((best.value(&task), Journey { steps, mass })))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::solve::optimum;
     use acrl::Requirement;
 
     /// A hub leads to trap A (r0 = 1, r1 = 0), to trap B (r0 = 0, r1 = 1), or into a room in which one

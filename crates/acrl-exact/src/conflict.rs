@@ -2,7 +2,7 @@
 
 use acrl::{Goal, Objective, Requirement, Specification};
 
-use crate::solve::{SolveError, SolveOptions, feasible, most_slack, optimum};
+use crate::solve::{SolveError, SolveOptions, feasible, highest, most_slack, optimum};
 use crate::{FiniteTask, Slack};
 
 /// Why no policy meets the requirements.
@@ -10,8 +10,10 @@ use crate::{FiniteTask, Slack};
 pub struct Conflict {
     /// A smallest set: without any one of them the others could be met.
     pub names: Vec<String>,
-    /// y ≥ 0 with Σ y_i R_i = 1 such that y·(V − c) ≤ `slack.upper` < 0 for every policy.
+    /// y ≥ 0 with Σ y_i R_i = 1 such that y·(V − c) < 0 for every policy.
     pub certificate: Vec<f64>,
+    /// Proved by a solve of its own: y·V ≤ `most` for every policy. The bounds ask for more, y·c.
+    pub most: f64,
     /// How far from feasible: the largest slack, which is negative.
     pub slack: Slack,
     /// What would have to give.
@@ -49,13 +51,39 @@ impl Conflict {
         let names = set.iter().map(|&i| specification.requirements()[i].name().to_owned()).collect();
         let uniform = verified(task, -slack.lower, &vec![true; task.len()], options)?;
         let alone = (0..task.len()).map(|i| relax_alone(task, i, options)).collect::<Result<_, _>>()?;
+        let (certificate, most) = proof(task, [&slack.prices, prices], options)?
+            .unwrap_or_else(|| (slack.prices.clone(), asked(task, &slack.prices) + slack.upper));
         Ok(Self {
             names,
-            certificate: slack.prices.clone(),
+            certificate,
+            most,
             slack,
             relaxation: Relaxation { uniform: uniform.unwrap_or(f64::NAN), alone },
         })
     }
+}
+
+/// y·c.
+fn asked(task: &FiniteTask<'_>, prices: &[f64]) -> f64 {
+    prices.iter().zip(task.bounds()).map(|(y, c)| y * c).sum()
+}
+
+/// The first of these prices, with Σ y_i R_i = 1, that prove the conflict when they are solved for, and what no policy exceeds.
+fn proof(
+    task: &FiniteTask<'_>,
+    candidates: [&[f64]; 2],
+    options: &SolveOptions,
+) -> Result<Option<(Vec<f64>, f64)>, SolveError> {
+    for prices in candidates {
+        let total: f64 = prices.iter().zip(task.scales()).map(|(y, r)| y * r).sum();
+        let prices: Vec<f64> = prices.iter().map(|y| y / total).collect();
+        let weights: Vec<f64> = std::iter::once(0.0).chain(prices.iter().copied()).collect();
+        match proved(highest(task, &weights, options))? {
+            Some(most) if most < asked(task, &prices) => return Ok(Some((prices, most))),
+            _ => {}
+        }
+    }
+    Ok(None)
 }
 
 /// An answer, or `None` where it is too close to call: that must not cost the verdict on the whole.

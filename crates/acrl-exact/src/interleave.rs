@@ -58,6 +58,11 @@ impl Rule {
         Self { actions, root: root as u32, several }
     }
 
+    /// Whether the rule may also end in another class.
+    pub(crate) fn several(&self) -> bool {
+        self.several
+    }
+
     fn choice(&self, part: &Part, s: usize) -> usize {
         let action = match &self.actions {
             Actions::Few(actions) => usize::from(actions[s]),

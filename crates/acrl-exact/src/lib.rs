@@ -9,6 +9,8 @@
 //! | run π(λ) online | [`ExactPolicy`] with [`acrl::execute`] |
 //! | what is the optimum, and the price of each requirement? | [`solve`] |
 //! | what can be had on almost every path of a model in several parts? | [`almost_sure()`] |
+//! | how does the optimum depend on a bound? | [`sweep`] |
+//! | run the optimum, in memory proportional to the model | [`Executable`], [`SteeredPolicy`], [`MixedPolicy`] |
 //! | how much slack is there (A1)? | [`most_slack`] |
 //! | which requirements conflict, and by how much? | [`solve`] again: [`Conflict`] |
 //! | why is a requirement behind? | [`witness()`], for a [diagnosis](acrl::Diagnosis) |
@@ -27,8 +29,10 @@ mod conflict;
 pub mod drn;
 mod elimination;
 mod evaluate;
+mod executable;
 mod graph;
 mod interleave;
+mod lead;
 mod maximise;
 pub mod npz;
 mod ordering;
@@ -40,14 +44,17 @@ mod task;
 mod test_models;
 mod witness;
 
-pub use almost_sure::{AlmostSure, ComponentAnswer, almost_sure};
+pub use almost_sure::{AlmostSure, ComponentAnswer, Inside, Journey, almost_sure, almost_sure_watched};
 pub use chain::Singular;
 pub use conflict::{Conflict, Relaxation};
+pub use executable::{Executable, ExecutablePart, MixedPolicy, SETTLE, SteeredPolicy};
 pub use graph::Structure;
+pub use lead::lead_home;
 pub use maximise::{Maximiser, dual_function, maximise, optimal_actions};
 pub use policy::ExactPolicy;
 pub use solve::{
-    Answer, Component, Optimum, Slack, SolveError, SolveOptions, SolveRound, feasible, most_slack, solve,
+    Answer, Component, Optimum, Slack, SolveError, SolveOptions, SolveRound, Swept, feasible, most_slack,
+    solve, sweep,
 };
 pub use task::FiniteTask;
 pub use witness::witness;

@@ -138,11 +138,87 @@ pub fn solve(
 
 /// The optimum alone; `None` if the requirements cannot be met.
 pub(crate) fn optimum(task: &FiniteTask<'_>, options: &SolveOptions) -> Result<Option<Optimum>, SolveError> {
+    optimum_watched(task, options, &mut |_: &SolveRound| ControlFlow::Continue(()))
+}
+
+/// The same, with an observer.
+pub(crate) fn optimum_watched(
+    task: &FiniteTask<'_>,
+    options: &SolveOptions,
+    observer: &mut dyn FnMut(&SolveRound) -> ControlFlow<()>,
+) -> Result<Option<Optimum>, SolveError> {
     let mut columns = Columns::new(task, options)?;
-    let mut silent = |_: &SolveRound| ControlFlow::Continue(());
-    match columns.find_feasible(options, &mut silent)? {
-        Feasibility::Feasible => columns.optimise(options, &mut silent).map(Some),
+    match columns.find_feasible(options, observer)? {
+        Feasibility::Feasible => columns.optimise(options, observer).map(Some),
         Feasibility::Infeasible { .. } => Ok(None),
+    }
+}
+
+/// One point of a sweep.
+#[derive(Debug, Clone)]
+pub enum Swept {
+    /// The requirements can be met.
+    Optimal(Box<Optimum>),
+    /// They cannot.
+    Infeasible,
+    /// They are too close to infeasible to tell, or the sweep was stopped before.
+    Unknown,
+}
+
+/// Solves tasks that differ in their bounds only ([`FiniteTask::with`]), each at least as tight as the one before it and solved from
+/// the policies that were found until then; so after one that cannot be met none can. `observer` sees every round of each, by
+/// its number, and may stop it: what is not reached then is unknown.
+pub fn sweep(
+    tasks: &[FiniteTask<'_>],
+    options: &SolveOptions,
+    observer: &mut dyn FnMut(usize, &SolveRound) -> ControlFlow<()>,
+) -> Result<Vec<Swept>, SolveError> {
+    let Some(first) = tasks.first() else { return Ok(Vec::new()) };
+    let mut columns = Columns::new(first, options)?;
+    let (mut answers, mut stopped) = (Vec::new(), false);
+    for (i, task) in tasks.iter().enumerate() {
+        if stopped || matches!(answers.last(), Some(Swept::Infeasible)) {
+            answers.push(if stopped { Swept::Unknown } else { Swept::Infeasible });
+            continue;
+        }
+        columns.turn_to(task);
+        let mut look = |round: &SolveRound| {
+            let flow = observer(i, round);
+            stopped |= flow.is_break();
+            flow
+        };
+        let answer = match columns.find_feasible(options, &mut look) {
+            Ok(Feasibility::Feasible) => {
+                columns.optimise(options, &mut look).map(|o| Swept::Optimal(Box::new(o)))
+            }
+            Ok(Feasibility::Infeasible { .. }) => Ok(Swept::Infeasible),
+            Err(error) => Err(error),
+        };
+        answers.push(match answer {
+            Err(SolveError::Rounds(_) | SolveError::Stopped) => Swept::Unknown,
+            answer => answer?,
+        });
+    }
+    Ok(answers)
+}
+
+/// Proved: no policy's Σ w_i V_i exceeds this. It is as small as the gap lets one see.
+pub(crate) fn highest(
+    task: &FiniteTask<'_>,
+    weights: &[f64],
+    options: &SolveOptions,
+) -> Result<f64, SolveError> {
+    let mut columns = Columns::new(task, options)?;
+    let scale: f64 = weights.iter().zip(task.ranges()).map(|(w, r)| (w * r).abs()).sum();
+    let worth = |values: &Vec<f64>| values.iter().zip(weights).map(|(v, w)| v * w).sum::<f64>();
+    let best = |columns: &Columns<'_, '_>| columns.values.iter().map(worth).fold(f64::NEG_INFINITY, f64::max);
+    let mut upper = f64::INFINITY;
+    loop {
+        let Priced { bound, more } = columns.price(weights, upper - best(&columns))?;
+        upper = upper.min(bound);
+        if !more || upper - best(&columns) <= options.gap * scale || columns.rounds >= options.rounds {
+            return Ok(upper);
+        }
     }
 }
 
@@ -245,6 +321,14 @@ impl<'t, 'm> Columns<'t, 'm> {
             }
         }
         Ok(columns)
+    }
+
+    /// Goes on with a task that differs in its bounds only.
+    fn turn_to(&mut self, task: &'t FiniteTask<'m>) {
+        (self.task, self.rounds) = (task, 0);
+        if let Oracle::Interleaved(oracle) = &mut self.oracle {
+            oracle.learnt(true);
+        }
     }
 
     /// A round at `weights`: a bound and new columns. `distance` is how far apart the bounds on the answer are.
@@ -412,7 +496,7 @@ impl<'t, 'm> Columns<'t, 'm> {
             }
             if stop || !more || close || self.rounds >= options.rounds {
                 let (mixture, values) = self.mix(&best.weights)?;
-                let multiplier_ranges = if best.degenerate && task.has_objective() {
+                let multiplier_ranges = if best.degenerate && task.has_objective() && !stop {
                     self.multiplier_ranges(&best, upper, options)?
                 } else {
                     best.multipliers.iter().map(|&l| (l, l)).collect()
@@ -501,16 +585,13 @@ impl<'t, 'm> Columns<'t, 'm> {
         let mut refined = false;
         for (j, _) in mixture.iter().enumerate().filter(|(_, p)| **p > 0.0) {
             let coarse = |(e, range): (&f64, &f64)| *e > enough * range;
+            // Of a rule with several classes another one might be meant.
             if let Rules::Part(rule) = &self.rules[j]
+                && !rule.several()
                 && self.errors[j].iter().zip(self.task.ranges()).any(coarse)
             {
                 let (values, errors) = oracle.refine(self.task, rule, weights, enough);
-                // It must be the same class that was evaluated, and better.
-                let ranges = self.task.ranges();
-                let off = |i: usize| (values[i] - self.values[j][i]).abs() - 1e-9 * ranges[i];
-                let same = |i: usize| off(i) <= self.errors[j][i] + errors[i];
-                let better = |i: usize| errors[i] <= self.errors[j][i];
-                if (0..values.len()).all(|i| same(i) && better(i)) && errors != self.errors[j] {
+                if errors.iter().zip(&self.errors[j]).any(|(new, old)| *new < 0.5 * old) {
                     (self.values[j], self.errors[j], refined) = (values, errors, true);
                 }
             }

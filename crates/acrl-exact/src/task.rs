@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
 
-use acrl::{Error, FiniteCmdp, Specification, Values};
+use acrl::{Error, FiniteCmdp, Requirement, Specification, Values};
 
 use crate::chain::Chain;
 use crate::part::Part;
@@ -17,8 +17,8 @@ pub struct FiniteTask<'a> {
     structure: Arc<Structure>,
     /// The only end component, if there is one, once it is needed.
     part: Arc<OnceLock<Part>>,
-    /// r₀ … r_m of each choice.
-    rewards: Vec<f64>,
+    /// r₀ … r_m of each choice; the same for all bounds.
+    rewards: Arc<Vec<f64>>,
     bounds: Vec<f64>,
     /// R₀ … R_m: how far each reward ranges; 1 for a constant one.
     ranges: Vec<f64>,
@@ -57,11 +57,29 @@ impl<'a> FiniteTask<'a> {
         };
         let ranges = terms.iter().zip(extremes).map(range).collect();
         let bounds = specification.bounds();
-        Ok(Self { model, specification: specification.clone(), structure, part, rewards, bounds, ranges })
+        Ok(Self {
+            model,
+            specification: specification.clone(),
+            structure,
+            part,
+            rewards: Arc::new(rewards),
+            bounds,
+            ranges,
+        })
     }
 
-    /// The same model with another specification.
+    /// The same model with another specification; one that differs in bounds only costs nothing.
     pub fn with(&self, specification: &Specification) -> Result<Self, Error> {
+        let same =
+            |(a, b): (&Requirement, &Requirement)| a.reward() == b.reward() && a.direction() == b.direction();
+        let (ours, theirs) = (self.specification.requirements(), specification.requirements());
+        let alike = self.specification.objective() == specification.objective()
+            && ours.len() == theirs.len()
+            && ours.iter().zip(theirs).all(same);
+        if alike {
+            let (specification, bounds) = (specification.clone(), specification.bounds());
+            return Ok(Self { specification, bounds, ..self.clone() });
+        }
         Self::with_structure(self.model, specification, self.structure.clone(), self.part.clone())
     }
 

@@ -213,6 +213,24 @@ impl Container {
         }
     }
 
+    /// Takes a tensor of whole numbers and this shape out.
+    pub fn take_whole(&mut self, name: &str, shape: &[usize]) -> Result<Vec<u32>, ContainerError> {
+        match self.take(name, shape)? {
+            TensorData::U32(data) => Ok(data),
+            TensorData::U8(data) => Ok(data.into_iter().map(u32::from).collect()),
+            other => Err(other.wrong_type(name, "U8 or U32")),
+        }
+    }
+
+    /// Takes a tensor of bytes out, however many there are.
+    pub fn take_bytes(&mut self, name: &str) -> Result<Vec<u8>, ContainerError> {
+        let shape = self.tensors.get(name).map_or_else(Vec::new, |tensor| tensor.shape.clone());
+        match self.take(name, &shape)? {
+            TensorData::U8(data) => Ok(data),
+            other => Err(other.wrong_type(name, "U8")),
+        }
+    }
+
     fn take(&mut self, name: &str, shape: &[usize]) -> Result<TensorData, ContainerError> {
         let tensor = self.tensors.remove(name).ok_or_else(|| ContainerError::Missing(name.to_owned()))?;
         if tensor.shape != shape {

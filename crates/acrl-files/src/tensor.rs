@@ -19,6 +19,10 @@ pub enum TensorData {
     F32(Vec<f32>),
     /// Double precision.
     F64(Vec<f64>),
+    /// Small whole numbers, or bytes.
+    U8(Vec<u8>),
+    /// Whole numbers.
+    U32(Vec<u32>),
 }
 
 impl Tensor {
@@ -30,6 +34,22 @@ impl Tensor {
     /// Of double precision.
     pub fn f64(shape: impl Into<Vec<usize>>, data: Vec<f64>) -> Self {
         Self { shape: shape.into(), data: TensorData::F64(data) }
+    }
+
+    /// Of whole numbers, in as few bytes as they need.
+    pub fn whole(shape: impl Into<Vec<usize>>, data: Vec<u32>) -> Self {
+        let small = data.iter().all(|x| u8::try_from(*x).is_ok());
+        let data = if small {
+            TensorData::U8(data.iter().map(|x| *x as u8).collect())
+        } else {
+            TensorData::U32(data)
+        };
+        Self { shape: shape.into(), data }
+    }
+
+    /// Of bytes.
+    pub fn bytes(data: Vec<u8>) -> Self {
+        Self { shape: vec![data.len()], data: TensorData::U8(data) }
     }
 
     pub(crate) fn read(name: &str, info: &Info, data: &[u8]) -> Result<Self, ContainerError> {
@@ -44,12 +64,16 @@ impl Tensor {
             "F64" => {
                 TensorData::F64(bytes(8)?.as_chunks().0.iter().map(|&b| f64::from_le_bytes(b)).collect())
             }
+            "U8" => TensorData::U8(bytes(1)?.to_vec()),
+            "U32" => {
+                TensorData::U32(bytes(4)?.as_chunks().0.iter().map(|&b| u32::from_le_bytes(b)).collect())
+            }
             other => {
                 let found = other.to_owned();
                 return Err(ContainerError::WrongType {
                     name: name.to_owned(),
                     found,
-                    expected: "F32 or F64",
+                    expected: "F32, F64, U8 or U32",
                 });
             }
         };
@@ -63,6 +87,8 @@ impl TensorData {
         match self {
             Self::F32(data) => data.len(),
             Self::F64(data) => data.len(),
+            Self::U8(data) => data.len(),
+            Self::U32(data) => data.len(),
         }
     }
 
@@ -75,12 +101,15 @@ impl TensorData {
         match self {
             Self::F32(_) => "F32",
             Self::F64(_) => "F64",
+            Self::U8(_) => "U8",
+            Self::U32(_) => "U32",
         }
     }
 
     pub(crate) fn width(&self) -> usize {
         match self {
-            Self::F32(_) => 4,
+            Self::U8(_) => 1,
+            Self::F32(_) | Self::U32(_) => 4,
             Self::F64(_) => 8,
         }
     }
@@ -89,6 +118,8 @@ impl TensorData {
         match self {
             Self::F32(data) => data.iter().for_each(|x| bytes.extend(x.to_le_bytes())),
             Self::F64(data) => data.iter().for_each(|x| bytes.extend(x.to_le_bytes())),
+            Self::U8(data) => bytes.extend_from_slice(data),
+            Self::U32(data) => data.iter().for_each(|x| bytes.extend(x.to_le_bytes())),
         }
     }
 
@@ -96,6 +127,7 @@ impl TensorData {
         let bad = match self {
             Self::F32(data) => data.iter().position(|x| !x.is_finite()).map(|i| (i, data[i].to_string())),
             Self::F64(data) => data.iter().position(|x| !x.is_finite()).map(|i| (i, data[i].to_string())),
+            Self::U8(_) | Self::U32(_) => None,
         };
         match bad {
             Some((index, value)) => Err(ContainerError::NotFinite { name: name.to_owned(), index, value }),

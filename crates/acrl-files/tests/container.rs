@@ -21,6 +21,8 @@ fn bits(container: &Container) -> Vec<(String, Vec<usize>, Vec<u64>)> {
     let bits = |data: &TensorData| match data {
         TensorData::F32(data) => data.iter().map(|x| u64::from(x.to_bits())).collect(),
         TensorData::F64(data) => data.iter().map(|x| x.to_bits()).collect(),
+        TensorData::U8(data) => data.iter().map(|x| u64::from(*x)).collect(),
+        TensorData::U32(data) => data.iter().map(|x| u64::from(*x)).collect(),
     };
     container.tensors.iter().map(|(name, t)| (name.clone(), t.shape.clone(), bits(&t.data))).collect()
 }
@@ -133,7 +135,7 @@ fn each_fault_has_its_sentence() {
         (changed("\"version\":\"1\"", "\"version\":\"x\""), "its version is 'x': expected 1"),
         (changed("\"none\"", "\"nine\""), "the file is damaged: its checksum does not match its content"),
         (flipped, "the file is damaged: its checksum does not match its content"),
-        (changed("F64", "I64"), "tensor 'mean' has numbers of type I64: expected F32 or F64"),
+        (changed("F64", "I64"), "tensor 'mean' has numbers of type I64: expected F32, F64, U8 or U32"),
         (changed("[2,2]", "[2,3]"), "tensor 'w' has shape [2, 3], but its data are of another length"),
         (changed("[0,3]", "[9,3]"), "tensor 'none' has shape [9, 3], but its data are of another length"),
         (

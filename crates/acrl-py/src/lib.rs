@@ -10,7 +10,7 @@
 //! | `Agent` | [`acrl::DualDynamics`] and [`acrl::Steerer`] with a policy, behind a lock |
 //! | `PolicyFile` | [`acrl_learn::PolicyFile`] with a pool of actors, without the interpreter's lock while they act |
 //! | `Trainer`, `Settler` | [`acrl_learn::LivePpo`], [`acrl_learn::Settling`]: training while Python steps the environment |
-//! | `Model`, `solve` | [`acrl::FiniteCmdp`], [`acrl_cli::solve`] |
+//! | `Model`, `solve`, `sweep` | [`acrl::FiniteCmdp`], [`acrl_cli::solve`], [`acrl_cli::sweep`] |
 //! | `run`, `compare`, `reproduce`, `main` | those of [`acrl_cli`] |
 //! | `Report` | [`acrl_report::Report`], frozen |
 
@@ -51,7 +51,7 @@ mod _acrl {
     #[pymodule_export]
     use super::policy::PolicyFile;
     #[pymodule_export]
-    use super::solve::solve;
+    use super::solve::{solve, sweep};
     #[pymodule_export]
     use super::train::{Settler, Trainer};
     #[pymodule_export]

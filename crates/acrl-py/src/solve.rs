@@ -1,9 +1,16 @@
 //! The exact answer to a finite problem.
 
-use acrl_cli::Solved;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use acrl::Event;
+use acrl_cli::{SolveSettings, Solved, Sweep, Watch};
 use acrl_exact::Answer;
 use numpy::{PyArray1, ToPyArray as _};
 use pyo3::prelude::*;
+use pyo3::types::PyBool;
 
 use crate::errors::InputError;
 use crate::verbs::{Report, What};
@@ -13,9 +20,68 @@ use crate::work::interruptible;
 /// The action in each state.
 type Rule<'py> = Bound<'py, PyArray1<i64>>;
 
-/// Solves a finite problem: the object of `acrl solve --json`, the rule of each policy of its mixture, and the page.
+/// Is told of every round: its number, the bounds (or none), the gap (or none) and the seconds so far. What it returns stops the
+/// solver if it is False.
+struct Callback<'a> {
+    call: Option<&'a Py<PyAny>>,
+    /// What it raised.
+    raised: &'a Mutex<Option<PyErr>>,
+}
+
+impl Callback<'_> {
+    fn tell(&self, event: &Event<'_>) -> ControlFlow<()> {
+        let (Some(call), Event::Round { round, lower, upper, gap, seconds }) = (self.call, event) else {
+            return ControlFlow::Continue(());
+        };
+        let told = Python::attach(|py| -> PyResult<bool> {
+            let answer = call.call1(py, (*round, *lower, *upper, *gap, *seconds))?;
+            Ok(answer.bind(py).is(PyBool::new(py, false)))
+        });
+        match told {
+            Ok(false) => ControlFlow::Continue(()),
+            Ok(true) => ControlFlow::Break(()),
+            Err(error) => {
+                if let Ok(mut raised) = self.raised.lock() {
+                    raised.get_or_insert(error);
+                }
+                ControlFlow::Break(())
+            }
+        }
+    }
+}
+
+/// When to stop: the relative gap, and seconds.
+fn settings(gap: f64, time_limit: Option<f64>) -> PyResult<SolveSettings> {
+    if !(gap > 0.0 && gap < 1.0) {
+        return Err(InputError::new_err(format!("the gap is {gap}, expected a number above 0 and below 1")));
+    }
+    let limit = |seconds: f64| {
+        let wrong = || InputError::new_err(format!("the time limit is {seconds}, expected seconds above 0"));
+        Some(seconds).filter(|s| *s > 0.0).and_then(|s| Duration::try_from_secs_f64(s).ok()).ok_or_else(wrong)
+    };
+    Ok(SolveSettings { gap, time_limit: time_limit.map(limit).transpose()? })
+}
+
+/// Long work with a callback, whose exceptions come first.
+fn watched<T: Send>(
+    py: Python<'_>,
+    callback: Option<&Py<PyAny>>,
+    work: impl FnOnce(&Watch, &mut dyn FnMut(&Event<'_>) -> ControlFlow<()>) -> anyhow::Result<T> + Send,
+) -> PyResult<T> {
+    let raised = Mutex::new(None);
+    let callback = Callback { call: callback, raised: &raised };
+    let done = interruptible(py, |watch| work(watch, &mut |event: &Event<'_>| callback.tell(event)));
+    match raised.into_inner() {
+        Ok(Some(error)) => Err(error),
+        _ => done,
+    }
+}
+
+/// Solves a finite problem: the object of `acrl solve --json`, the rule of each policy of its mixture, and the page. Writes the
+/// policy if a path is given.
 #[pyfunction]
-#[pyo3(signature = (model, name, command, objective, requirements, gap))]
+#[pyo3(signature = (model, name, command, objective, requirements, gap, time_limit, policy, callback))]
+#[expect(clippy::too_many_arguments, reason = "called from one place")]
 pub(crate) fn solve<'py>(
     py: Python<'py>,
     model: What<'py>,
@@ -24,17 +90,21 @@ pub(crate) fn solve<'py>(
     objective: Option<Bound<'py, Objective>>,
     requirements: Vec<Bound<'py, Requirement>>,
     gap: f64,
+    time_limit: Option<f64>,
+    policy: Option<PathBuf>,
+    callback: Option<Py<PyAny>>,
 ) -> PyResult<(String, Vec<Rule<'py>>, Report)> {
-    if !(gap > 0.0 && gap < 1.0) {
-        return Err(InputError::new_err(format!("the gap is {gap}, expected a number above 0 and below 1")));
-    }
+    let settings = settings(gap, time_limit)?;
     let columns = match &model {
         What::Model(model) => model.get().columns,
         What::Path(path) => path.extension().is_some_and(|e| e == "npz"),
     };
     let opened = model.open(py, name, objective, &requirements)?;
-    let (json, solved) = interruptible(py, |watch| {
-        let solved = acrl_cli::solve(name, opened, gap, watch)?;
+    let (json, solved) = watched(py, callback.as_ref(), |watch, observer| {
+        let solved = acrl_cli::solve(name, opened, &settings, watch, observer)?;
+        if let Some(path) = &policy {
+            solved.save_policy(path)?;
+        }
         Ok((serde_json::to_string(&solved)?, solved))
     })?;
     let rules = rules(&solved, columns);
@@ -43,6 +113,39 @@ pub(crate) fn solve<'py>(
         rules.iter().map(|rule| rule.to_pyarray(py)).collect(),
         Report::new(solved.page(name, command)),
     ))
+}
+
+/// Solves a finite problem for several bounds of one requirement: the object of `acrl solve --sweep --json`, and the page.
+#[pyfunction]
+#[pyo3(signature = (model, name, command, requirement, bounds, objective, requirements, gap, time_limit, callback))]
+#[expect(clippy::too_many_arguments, reason = "called from one place")]
+pub(crate) fn sweep<'py>(
+    py: Python<'py>,
+    model: What<'py>,
+    name: &str,
+    command: &str,
+    requirement: Bound<'py, Requirement>,
+    bounds: Vec<f64>,
+    objective: Option<Bound<'py, Objective>>,
+    mut requirements: Vec<Bound<'py, Requirement>>,
+    gap: f64,
+    time_limit: Option<f64>,
+    callback: Option<Py<PyAny>>,
+) -> PyResult<(String, Report)> {
+    let settings = settings(gap, time_limit)?;
+    if let Some(bound) = bounds.iter().find(|bound| !bound.is_finite()) {
+        return Err(InputError::new_err(format!("a bound is {bound}, expected finite numbers")));
+    }
+    if bounds.is_empty() {
+        return Err(InputError::new_err("there are no bounds, expected at least one"));
+    }
+    let asked = Sweep { requirement: requirement.get().0.clone(), bounds };
+    requirements.push(requirement);
+    let opened = model.open(py, name, objective, &requirements)?;
+    watched(py, callback.as_ref(), |watch, observer| {
+        let swept = acrl_cli::sweep(name, opened, &asked, &settings, watch, observer)?;
+        Ok((serde_json::to_string(&swept)?, Report::new(swept.page(name, command))))
+    })
 }
 
 /// The action in each state, by its number among the columns of the arrays, or among the state's own.

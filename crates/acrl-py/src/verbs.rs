@@ -110,7 +110,7 @@ fn json(value: &impl serde::Serialize) -> PyResult<String> {
 
 /// Runs a finite problem or a trained policy: the object of `acrl run --json`, snapshots of its course, and the page.
 #[pyfunction]
-#[pyo3(signature = (what, name, command, objective, requirements, settings, seed, start, steering))]
+#[pyo3(signature = (what, name, command, objective, requirements, settings, seed, start, steering, mixture))]
 #[expect(clippy::too_many_arguments, reason = "called from one place")]
 pub(crate) fn run(
     py: Python<'_>,
@@ -123,6 +123,7 @@ pub(crate) fn run(
     seed: Option<u64>,
     start: Option<Vec<(String, f64)>>,
     steering: Option<&str>,
+    mixture: bool,
 ) -> PyResult<(String, String, Report)> {
     let opened = what.open(py, name, objective, &requirements)?;
     let steering = match steering {
@@ -135,7 +136,8 @@ pub(crate) fn run(
         }
     };
     let start = start.map(Start::Given);
-    let options = RunOptions { execution: execution(settings), seed, start, steering, pictures: true };
+    let options =
+        RunOptions { execution: execution(settings), seed, start, steering, mixture, pictures: true };
     interruptible(py, |watch| {
         let run = acrl_cli::run(name, opened, &options, watch)?;
         let snapshots = serde_json::to_string(run.snapshots())?;

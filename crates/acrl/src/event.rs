@@ -39,6 +39,19 @@ pub enum Event<'a> {
         /// Figures to watch, such as a return or a temporal-difference error.
         figures: &'a Named<f64>,
     },
+    /// An exact solver has done one round. Everything in the user's signs.
+    Round {
+        /// Its number: the policies generated so far.
+        round: usize,
+        /// Proved: the best objective is not below this, if that is known yet.
+        lower: Option<f64>,
+        /// Proved: it is not above this, if that is known yet.
+        upper: Option<f64>,
+        /// The relative gap between the two, once there are both.
+        gap: Option<f64>,
+        /// Since the solver began.
+        seconds: f64,
+    },
 }
 
 /// Watches a run or a training and may stop it.

@@ -11,5 +11,6 @@ pub(crate) mod reproduce;
 pub(crate) mod run;
 pub(crate) mod run_policy;
 pub(crate) mod solve;
+pub(crate) mod sweep;
 pub(crate) mod train;
 pub(crate) mod view;

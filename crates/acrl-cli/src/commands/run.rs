@@ -5,11 +5,14 @@ use std::path::Path;
 use std::sync::Mutex;
 
 use acrl::{
-    Certificate, Course, DualDynamics, EpochLength, Event, Execution as Executed, Observer, Rng, RunReport,
-    Snapshot, Specification, Steering, Symptoms, Task, Verdict as Matter, execute_runs, execute_watched,
+    Certificate, Course, DualDynamics, EpochLength, Event, Execution as Executed, Multipliers, Observer, Rng,
+    RunReport, Snapshot, Specification, Steering, Symptoms, Task, Verdict as Matter, execute_runs,
+    execute_watched,
 };
 use acrl_envs::RunSettings;
-use acrl_exact::{Answer, ExactPolicy, FiniteTask, SolveOptions, almost_sure, solve, witness};
+use acrl_exact::{
+    Answer, ExactPolicy, FiniteTask, MixedPolicy, SolveOptions, SteeredPolicy, almost_sure, solve, witness,
+};
 use acrl_report::{Figure, Report};
 use anyhow::{Context as _, bail, ensure};
 use serde::{Deserialize, Serialize};
@@ -19,7 +22,7 @@ use super::solve::objective_sign;
 use crate::Verdict;
 use crate::args::{Execution, Global, RunArgs, Start};
 use crate::folder::{Folder, page_line};
-use crate::input::{Input, Loaded};
+use crate::input::{Acting, Answered, Input, Loaded};
 use crate::log::Log;
 use crate::output::{Output, count};
 use crate::page::{Remarks, Told, run_page};
@@ -34,6 +37,7 @@ pub(crate) fn verb(args: &RunArgs, global: &Global, output: &mut Output) -> anyh
         seed: global.seed,
         start: args.start.clone(),
         steering: args.steering,
+        mixture: args.mixture,
         pictures: args.folder.is_some(),
     };
     let files = Files {
@@ -69,6 +73,8 @@ pub struct RunOptions {
     pub start: Option<Start>,
     /// What turns multipliers into behaviour, for a trained policy.
     pub steering: Option<Steering>,
+    /// Whether a solved policy is executed as a mixture, by the clock.
+    pub mixture: bool,
     /// Whether the page is to show what a trained policy does, where it acts in the plane.
     pub pictures: bool,
 }
@@ -107,6 +113,9 @@ pub struct Run {
     pub(super) seed: u64,
     #[serde(flatten)]
     pub(super) policy: Option<PolicyRun>,
+    /// How a solved policy was executed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) acting: Option<Acting>,
     #[serde(skip)]
     pub(super) settings: RunSettings,
     #[serde(skip)]
@@ -176,6 +185,7 @@ fn run_finite(
         ensure!(!given, "{flag} is for policies that were trained; {name} is a finite model");
     }
     loaded.apply(&options.execution, options.seed);
+    prepare(name, &mut loaded, options.mixture)?;
     let task = loaded.task()?;
     let (mut log, mut folder) = files.open(&watch.stop)?;
     if let Some(folder) = &mut folder {
@@ -192,7 +202,8 @@ fn run_finite(
     let report = report(&loaded, &task, &executions)?;
     let run = Run {
         met: report.met(),
-        best: Best::Optimum(optimum(&task)),
+        best: Best::Optimum(known_optimum(&loaded, &task).or_else(|| optimum(&task))),
+        acting: loaded.answered.as_ref().map(|answered| answered.acting),
         specification: task.specification().clone(),
         step_size: loaded.run.step_size,
         tolerance: loaded.run.tolerance,
@@ -209,6 +220,57 @@ fn run_finite(
         report,
     };
     Ok((run, folder))
+}
+
+/// Decides how a solved policy acts. It can be asked for other bounds, but not for other things.
+fn prepare(name: &str, loaded: &mut Loaded, mixture: bool) -> anyhow::Result<()> {
+    /// Up to so many states π(λ) is computed for every λ.
+    const SMALL: usize = 1_000;
+    let parts = loaded.task()?.structure().end_components.len();
+    let Some(answered) = &mut loaded.answered else {
+        ensure!(
+            !mixture,
+            "--mixture is for policies that acrl solve --policy wrote; {name} is a problem or model"
+        );
+        return Ok(());
+    };
+    let kinds = |specification: &Specification| -> Vec<(String, acrl::Direction)> {
+        specification.requirements().iter().map(|r| (r.reward().to_owned(), r.direction())).collect()
+    };
+    let (solved, asked) = (&answered.specification, &loaded.specification);
+    ensure!(
+        solved.objective() == asked.objective() && kinds(solved) == kinds(asked),
+        "{name} was solved for another objective or other requirements: bounds can be changed, other things need another acrl \
+         solve --policy"
+    );
+    ensure!(
+        !mixture || solved == asked,
+        "--mixture cannot take other bounds: its shares are for those it was solved with; leave it out, or solve again"
+    );
+    if !loaded.run.step_size_given {
+        // It starts where the multipliers belong, or near that if there are several parts, each with its own; large steps
+        // would only take them away from there.
+        loaded.run.step_size = if parts == 1 { 0.01 } else { 0.05 };
+    }
+    if !loaded.run.epoch_given {
+        // Policies of different places need time to get there.
+        let ways = 50.0 * (loaded.model.states() as f64).sqrt();
+        loaded.run.epoch_start = (ways as u64).min(loaded.run.steps / 200).max(10);
+    }
+    answered.acting = if mixture {
+        Acting::Mixture
+    } else if parts == 1 && loaded.model.states() <= SMALL {
+        Acting::Exact
+    } else {
+        Acting::Policies
+    };
+    Ok(())
+}
+
+/// The optimum that a solved policy has, if the bounds are still the same.
+fn known_optimum(loaded: &Loaded, task: &FiniteTask<'_>) -> Option<f64> {
+    let answered = loaded.answered.as_ref().filter(|a| a.specification == loaded.specification)?;
+    task.has_objective().then(|| objective_sign(task) * answered.answer.values()[0] + 0.0)
 }
 
 impl Run {
@@ -365,9 +427,44 @@ fn execute_exact(
 ) -> anyhow::Result<Executed<usize>> {
     let mut environment = Task::new(&*loaded.model, loaded.specification.clone())?;
     let mut dynamics = loaded.dynamics(task)?;
-    let mut policy = ExactPolicy::new(task);
     let mut rng = Rng::stream(loaded.run.seed, run);
     let steps = loaded.run.steps;
+    let (answer, acting) = match &loaded.answered {
+        Some(answered) => (Some(&*answered.answer), answered.acting),
+        None => (None, Acting::Exact),
+    };
+    if let (Some(answer), Acting::Exact | Acting::Policies) = (answer, acting) {
+        dynamics = dynamics.with_multipliers(Multipliers::new(answer.multipliers())?)?;
+    }
+    if let (Some(answer), Acting::Policies) = (answer, acting) {
+        let policy = &mut SteeredPolicy::new(answer, task.has_objective());
+        return Ok(execute_watched(
+            &mut environment,
+            policy,
+            &mut dynamics,
+            steps,
+            &mut rng,
+            observer,
+            each_step,
+        )?);
+    }
+    if let (Some(answer), Acting::Mixture) = (answer, acting) {
+        let round = match loaded.run.epoch_length() {
+            EpochLength::Fixed(length) => Some(length),
+            EpochLength::Auto(_) => None,
+        };
+        let policy = &mut MixedPolicy::new(answer, round);
+        return Ok(execute_watched(
+            &mut environment,
+            policy,
+            &mut dynamics,
+            steps,
+            &mut rng,
+            observer,
+            each_step,
+        )?);
+    }
+    let mut policy = ExactPolicy::new(task);
     let execution =
         execute_watched(&mut environment, &mut policy, &mut dynamics, steps, &mut rng, observer, each_step)?;
     policy.failure().map_or(Ok(execution), |failure| Err(failure.into()))
@@ -394,7 +491,14 @@ pub(crate) fn report(
     // In a model of several parts the averages of the runs are what this policy settles at, and no
     // switching takes it out of the part in which it is.
     let ended: Vec<Vec<f64>> = executions.iter().map(|run| run.averages.requirements().to_vec()).collect();
-    let settled = if task.structure().is_communicating() { &[][..] } else { &ended[..] };
+    // A solved policy can do no more than its policies can.
+    let cached: Vec<Vec<f64>> = match &loaded.answered {
+        Some(Answered { answer, acting, .. }) if *acting != Acting::Exact && answer.parts.len() == 1 => {
+            answer.parts[0].values.iter().map(|values| values[1..].to_vec()).collect()
+        }
+        _ => Vec::new(),
+    };
+    let settled = if task.structure().is_communicating() { &cached[..] } else { &ended[..] };
     let symptoms = Symptoms { reach, settled, ..symptoms(Some(exact)) };
     RunReport::new(&loaded.specification, executions, symptoms).context("no run")
 }
@@ -478,6 +582,10 @@ fn advice(report: &RunReport, loaded: &Loaded, task: &FiniteTask<'_>) -> Option<
             let together = if report.diagnosis.names.len() == 1 { "" } else { " together" };
             format!("Infeasible: no policy meets {names}{together}; acrl solve says what would have to give.")
         }
+        Matter::PolicyInsufficient if loaded.answered.is_some() => format!(
+            "Policy insufficient: no mixture of the policies in the file meets {names} with these bounds; solve for them with \
+             acrl solve --policy."
+        ),
         Matter::PolicyInsufficient => {
             format!(
                 "Policy insufficient: no mixture of what this policy does meets {names}; train it longer."

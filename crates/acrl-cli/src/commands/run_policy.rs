@@ -45,6 +45,7 @@ pub(super) fn run(
     files: &Files<'_>,
     watch: &Watch,
 ) -> anyhow::Result<(Run, Option<Folder>)> {
+    ensure!(!options.mixture, "--mixture is for policies that acrl solve --policy wrote; {name} was trained");
     apply(&mut input.problem.run, &options.execution, options.seed);
     let PolicyProblem { problem, file } = &mut input;
     advise(&mut problem.run, file.advice, problem.specification.objective().is_some());
@@ -97,6 +98,7 @@ pub(super) fn run(
         tolerance: run.tolerance,
         seed: run.seed,
         policy: Some(policy),
+        acting: None,
         settings: run.clone(),
         course,
         certificate: executions[0].certificate.clone(),
