@@ -299,9 +299,9 @@ def run(
     <acrl.Run all requirements met: r0 0.267..., r1 0.399..., r2 0.33...; 1 × 50000 steps>
 
     Args:
-        what: A trained policy or its file (.safetensors), run on the problem that it embeds; a solved one, too; or a finite model, a
-            problem file (.toml), a model file (.drn or .npz), or the name of a bundled problem, run with the exact
-            policy.
+        what: A trained policy or its file (.safetensors), run on the problem that it embeds, and so is the file of a
+            solved one; or a finite model, a problem file (.toml), a model file (.drn or .npz), or the name of a bundled
+            problem, run with the exact policy.
         env: The environment of a policy that `acrl.train` made: what that takes. Each run is a lane of its own.
         rewards: How to find its rewards; see `acrl.train`.
         objective: What to improve: a reward's name is maximised. Default what the problem says; a trained policy has

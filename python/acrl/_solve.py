@@ -323,7 +323,7 @@ class SweepPoint:
 
 @dataclass(frozen=True, repr=False)
 class Sweep(Result):
-    """How the objective depends on the bound of one requirement; true if the requirements can be met at one of the bounds.
+    """How the objective depends on the bound of one requirement; true if one of the bounds can be met.
 
     Its fields are those of ``acrl solve --sweep --json``.
     """
