@@ -174,6 +174,11 @@ impl<'t> Interleaved<'t> {
         self.stalled >= STALLED
     }
 
+    /// Whether the last round brought something new.
+    pub(crate) fn learning(&self) -> bool {
+        self.stalled == 0
+    }
+
     /// Tells whether the columns of the last round were new.
     pub(crate) fn learnt(&mut self, new: bool) {
         self.stalled = if new { 0 } else { self.stalled + 1 };
@@ -223,10 +228,18 @@ impl<'t> Interleaved<'t> {
         let price = PATIENCE_PRICE * 10f64.powi((self.stalled / 4).min(3) as i32);
         let price = (price * distance).clamp(1e-13 * scale, 1e-3 * scale);
         evaluated.bias(weights, price, &mut self.v);
+        // No better than that are the values known from which the rule is improved.
+        let error: f64 = evaluated.errors.iter().zip(weights).map(|(e, w)| e * w.abs()).sum();
+        let tie = (4.0 * error).clamp(1e-12 * scale, 1e-9 * scale);
         let limit = scale * LIMIT.max(100.0 * n as f64);
         self.v.iter_mut().for_each(|v| *v = if v.is_nan() { -limit } else { v.clamp(-limit, limit) });
         let arch = Arch::new();
-        let sweeps = if self.iterates() { FAST_SWEEPS } else { SWEEPS };
+        // Rules that come round again and again: a step of plain policy iteration in between is never for the worse.
+        let sweeps = match self.stalled {
+            9.. if self.stalled % 2 == 1 => 0,
+            _ if self.iterates() => FAST_SWEEPS,
+            _ => SWEEPS,
+        };
         for sweep in 0..sweeps {
             arch.dispatch(
                 #[inline(always)]
@@ -235,7 +248,7 @@ impl<'t> Interleaved<'t> {
         }
         arch.dispatch(
             #[inline(always)]
-            || self.greedy(scale),
+            || self.greedy(scale, tie),
         )
     }
 
@@ -263,7 +276,7 @@ impl<'t> Interleaved<'t> {
 
     /// Takes the rule that is greedy for v, keeping actions that tie, and returns max (ρ_a + Σ p v − v(s)).
     #[inline(always)]
-    fn greedy(&mut self, scale: f64) -> f64 {
+    fn greedy(&mut self, scale: f64, tie: f64) -> f64 {
         let (part, v, rho) = (self.part, &self.v, &self.rho);
         let advance = |s: usize, c: usize| {
             let (targets, probabilities) = part.transitions(c);
@@ -273,7 +286,7 @@ impl<'t> Interleaved<'t> {
         let (mut bound, mut size) = (f64::NEG_INFINITY, 0.0f64);
         for s in 0..part.len() {
             let own = advance(s, self.rule[s] as usize);
-            let (mut best, mut choice) = (own + 1e-12 * scale + 4e-16 * v[s].abs(), self.rule[s]);
+            let (mut best, mut choice) = (own + tie + 4e-16 * v[s].abs(), self.rule[s]);
             let mut most = own;
             for c in part.choices_of(s) {
                 let x = advance(s, c);

@@ -488,7 +488,10 @@ impl<'t, 'm> Columns<'t, 'm> {
                 SolveRound { round: self.rounds, lower: Some(lower), upper: Some(upper), gap: Some(gap) };
             let stop = observer(&round).is_break();
             // Values that are known too coarsely keep the bounds apart; and in the end all shall be known well.
-            if !stop && (close || error > 0.2 * (upper - lower)) && self.refine(&best.weights, &weights)? {
+            if !stop
+                && (close || !more || error > 0.2 * (upper - lower))
+                && self.refine(&best.weights, &weights)?
+            {
                 continue;
             }
             if !stop && !more && !close && self.change_oracle() {
@@ -529,11 +532,11 @@ impl<'t, 'm> Columns<'t, 'm> {
     }
 
     /// Where to price next: at the multipliers of the master program. These jump about as long as it knows few columns; so
-    /// in models that mix fast only part of the way from the best ones so far.
+    /// in models that mix fast only part of the way from the best ones so far, as long as that brings new columns.
     fn try_at(&self, master: &[f64], best: &Option<Multipliers>) -> Result<Multipliers, Error> {
         let stay = match (&self.oracle, best) {
             // Measured: 40 rounds instead of 60 on random models; on grids, which are eliminated, it costs rounds.
-            (Oracle::Interleaved(oracle), Some(_)) if oracle.iterates() => 0.6,
+            (Oracle::Interleaved(oracle), Some(_)) if oracle.iterates() && oracle.learning() => 0.6,
             _ => 0.0,
         };
         let best = best.as_ref().map_or(master, Multipliers::as_slice);
