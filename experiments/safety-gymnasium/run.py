@@ -24,7 +24,7 @@ UNPARSE = xmltodict.unparse
 
 
 def without_sky(tree: Any, *args: Any, **named: Any) -> Any:
-    """A world as it is, but for the pictures of the sky, which are read anew in every reset: 1.6 of its 1.65 seconds."""
+    """A world without the pictures of its sky, which are read anew in every reset: 1.7 of its 1.74 seconds."""
     assets = tree["mujoco"]["asset"]
     assets["texture"] = [texture for texture in assets["texture"] if texture.get("@type") != "skybox"]
     return UNPARSE(tree, *args, **named)
