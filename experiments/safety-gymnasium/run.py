@@ -55,24 +55,32 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=200_000)
     parser.add_argument("--run", type=int, default=15_000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--scale", type=float, help="the range of the cost's averages; default: measured")
     parser.add_argument("--policy", help="keep the policy in this file")
+    parser.add_argument("--load", help="run the policy of this file, and train none")
     args = parser.parse_args()
     warnings.filterwarnings("ignore")
     xmltodict.unparse = without_sky
     begin, cpu = time.perf_counter(), time.process_time()
-    policy = acrl.train(
-        args.task,
-        objective="reward",
-        requirements=acrl.at_most("cost", args.cost),
-        total_steps=args.steps,
-        seed=args.seed,
-        progress=False,
-        callback=lambda e: (
-            e.iteration % 10 or print(e.iteration, e.of, f"{e.seconds:.0f} s", e.figures["reward"], flush=True)
-        ),
-    )
-    found: dict[str, Any] = {"total_steps": args.steps, "seconds": round(time.perf_counter() - begin)}
-    found["cpu_seconds"] = round(time.process_time() - cpu)
+    scales = None if args.scale is None else {"cost": args.scale}
+    found: dict[str, Any] = {"total_steps": args.steps, "run": args.run, "scale": args.scale}
+    if args.load:
+        policy = acrl.Policy.load(args.load)
+    else:
+        policy = acrl.train(
+            args.task,
+            objective="reward",
+            requirements=acrl.at_most("cost", args.cost),
+            total_steps=args.steps,
+            seed=args.seed,
+            scales=scales,
+            progress=False,
+            callback=lambda e: (
+                e.iteration % 10 or print(e.iteration, e.of, f"{e.seconds:.0f} s", e.figures["reward"], flush=True)
+            ),
+        )
+        found["seconds"] = round(time.perf_counter() - begin)
+        found["cpu_seconds"] = round(time.process_time() - cpu)
     if args.policy:
         policy.save(args.policy)
     rng = np.random.default_rng(args.seed)
@@ -80,7 +88,7 @@ def main() -> None:
     found["random"] = run(args.task, at_random, args.run // 2, 10_000 + args.seed)
     changed = [(f"changed to {bound:g}", bound) for bound in args.changed]
     for which, bound in (("as_trained", args.cost), *changed, ("lifted", 1e3)):
-        agent = acrl.Agent(policy, acrl.at_most("cost", bound))
+        agent = acrl.Agent(policy, acrl.at_most("cost", bound), scales=scales)
         averages = run(
             args.task, lambda obs, _, agent=agent: agent.act(obs), args.run, 20_000 + args.seed, agent.observe
         )
@@ -90,14 +98,14 @@ def main() -> None:
             "bound": bound,
             "shortfall": round(certified.shortfall, 6),
             "met": certified.met,
-            "scale": round(policy.scales["cost"], 5),
+            "scale": round((scales or policy.scales)["cost"], 5),
             "verdict": agent.diagnosis.verdict,
             "multiplier": round(agent.multipliers["cost"], 3),
             "epoch": agent.epoch,
         }
         print(which, json.dumps(found[which]), flush=True)
     summary = json.loads(SUMMARY.read_text()) if SUMMARY.exists() else {}
-    summary.setdefault(args.task, {"run": args.run, "runs": {}})["runs"][str(args.seed)] = found
+    summary.setdefault(args.task, []).append({"seed": args.seed, "trained": not args.load, **found})
     SUMMARY.write_text(json.dumps(summary, indent=1) + "\n")
     print(json.dumps(found))
 
