@@ -198,7 +198,7 @@ def _restored(path: str, content: bytes, rng: str) -> Policy:
 def _numbers(what: str, values: Any) -> FloatArray:
     try:
         found = np.asarray(values)
-    except ValueError as error:  # rows of different lengths
+    except (ValueError, UserWarning) as error:  # rows of different lengths; before NumPy 1.24 a warning
         raise InputError(f"{what} is no array of numbers: {error}") from error
     if found.dtype.kind not in "fiub":
         raise InputError(f"{what} has numbers of type {found.dtype}, expected floats or integers")
