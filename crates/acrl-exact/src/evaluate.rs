@@ -149,7 +149,7 @@ impl Evaluator {
             let others = 0..groups[0].others.len();
             let best = others.max_by(|&a, &b| lagrangian(Some(a)).total_cmp(&lagrangian(Some(b))));
             let lost = groups[0].loss > NEVER;
-            let long = !(groups[0].cycle <= LONG_CYCLE);
+            let long = groups[0].cycle.is_nan() || groups[0].cycle > LONG_CYCLE;
             let next = match best {
                 _ if attempt == ATTEMPTS => None,
                 Some(class) if lost || lagrangian(Some(class)) > lagrangian(None) => {
