@@ -226,7 +226,7 @@ fn renamed(model: &FiniteCmdp, text: &[u8], ends: &[u32]) -> Option<FiniteCmdp> 
                 .map(|&t| t as usize)
                 .zip(choice.probabilities.iter().copied())
                 .collect();
-            named.choice(s, model.action_name(c).into_owned(), &to, choice.rewards);
+            named.choice(s, model.action_name(c), &to, choice.rewards);
         }
     }
     for &(s, p) in model.initial() {
