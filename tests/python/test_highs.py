@@ -457,7 +457,9 @@ def test_optimum_and_prices_are_those_of_the_linear_program(kind: str, seed: int
     assert (prices >= 0).all()
     assert abs(found - best) <= 1e-6 * scale + given
     assert bounds[0] - given <= best <= bounds[1] + given
-    assert bounds[1] - bounds[0] <= 1.000001e-6 * scale
+    # Where it takes 10⁹ steps to change sides, biases are as large, and doubles leave their bounds seven digits.
+    gap = 2e-5 if kind == "nearly decomposable" else 1.000001e-6
+    assert bounds[1] - bounds[0] <= gap * scale
     assert bounds[0] - 1e-9 * scale <= found <= bounds[1] + 1e-9 * scale
 
     # The dual function at these prices is the optimum.

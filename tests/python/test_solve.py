@@ -307,8 +307,6 @@ def test_a_time_limit_and_a_callback_stop_it_with_what_is_proved() -> None:
     assert not stopped.complete
     assert stopped.gap == rounds[-1].gap
     assert stopped.bounds == (rounds[-1].lower, rounds[-1].upper)
-    with pytest.raises(acrl.SolveError, match="time-limit"):
-        acrl.solve(model, objective="pay", requirements=acrl.at_least("service", 0.9), time_limit=1e-3)
     with pytest.raises(acrl.InputError, match="time limit"):
         acrl.solve(model, objective="pay", time_limit=-1)
 
@@ -325,12 +323,12 @@ def test_a_sweep_is_a_table_a_picture_and_a_page(tmp_path: Path) -> None:
     curve = acrl.sweep("monitoring", acrl.at_least("r1", 0), np.linspace(0.1, 0.7, 7), progress=False)
     assert curve
     assert curve.requirement == "r1"
-    assert [point.status for point in curve.points] == ["optimal"] * 5 + ["infeasible"] * 2
-    values = [point.objective for point in curve.points[:5]]
+    assert [point.status for point in curve.points] == ["optimal"] * 6 + ["infeasible"]
+    values = [point.objective for point in curve.points[:6]]
     slopes = -np.diff(values) / 0.1
-    assert (slopes >= curve.prices[:4] - 1e-6).all()
-    assert (slopes <= curve.prices[1:5] + 1e-6).all()
-    assert np.isnan(curve.prices[5:]).all()
+    assert (slopes >= curve.prices[:5] - 1e-6).all()
+    assert (slopes <= curve.prices[1:6] + 1e-6).all()
+    assert np.isnan(curve.prices[6:]).all()
     frame = curve.to_dataframe("pandas")
     assert list(frame["status"]) == [point.status for point in curve.points]
     assert pickle.loads(pickle.dumps(curve)) == curve

@@ -168,12 +168,14 @@ impl AnswerFile {
         let mut table = |name| if several { container.take_whole(name, &[n]) } else { Ok(Vec::new()) };
         let (journey, part_of) = (table("journey")?, table("part_of")?);
         container.nothing_left()?;
+        // Actions without names are called by their numbers.
+        let row_actions = meta.actions.is_some().then_some(actions);
         let arrays = CsrModel {
             states: n,
             reward_names: meta.rewards,
             first_row: Some(first_row),
             action_names: meta.actions,
-            row_actions: Some(actions),
+            row_actions,
             first_entry,
             targets,
             probabilities,

@@ -15,7 +15,7 @@ use crate::part::Part;
 const SWEEPS: usize = 20;
 /// The same where chains mix fast.
 const FAST_SWEEPS: usize = 8;
-/// Values are kept within this many times the rewards' range (or 100 for each state, if that is more), so that a part of the
+/// At first values are kept within this many times the rewards' range (or 100 for each state, if that is more), so that a part of the
 /// model that a rule hardly ever leaves does not drown the rest.
 const LIMIT: f64 = 1e6;
 /// The price of time, as a share of the distance between the bounds.
@@ -145,6 +145,8 @@ pub(crate) struct Interleaved<'t> {
     /// Σ w_i r_i of each choice.
     rho: Vec<f64>,
     stalled: usize,
+    /// Values are kept within so many times the rewards' range.
+    limit: f64,
 }
 
 impl<'t> Interleaved<'t> {
@@ -157,6 +159,7 @@ impl<'t> Interleaved<'t> {
             v: vec![0.0; part.len()],
             rho: vec![0.0; part.choice_count()],
             stalled: 0,
+            limit: LIMIT.max(100.0 * part.len() as f64),
         }
     }
 
@@ -182,6 +185,10 @@ impl<'t> Interleaved<'t> {
     /// Tells whether the columns of the last round were new.
     pub(crate) fn learnt(&mut self, new: bool) {
         self.stalled = if new { 0 } else { self.stalled + 1 };
+        // Perhaps it does take that long to get from one part of the model to another.
+        if self.stalled % 6 == 5 {
+            self.limit *= 1e3;
+        }
     }
 
     /// The column of the present rule, with values that are known to within `enough` of each reward's range.
@@ -216,7 +223,6 @@ impl<'t> Interleaved<'t> {
     /// apart the bounds on the optimum are.
     pub(crate) fn improve(&mut self, task: &FiniteTask<'_>, weights: &[f64], distance: f64) -> f64 {
         let part = self.part;
-        let n = part.len();
         let scale: f64 = weights.iter().zip(task.ranges()).map(|(w, r)| (w * r).abs()).sum();
         for (c, rho) in self.rho.iter_mut().enumerate() {
             *rho = dot(task.rewards(part.choice(c)), weights);
@@ -231,7 +237,7 @@ impl<'t> Interleaved<'t> {
         // No better than that are the values known from which the rule is improved.
         let error: f64 = evaluated.errors.iter().zip(weights).map(|(e, w)| e * w.abs()).sum();
         let tie = (4.0 * error).clamp(1e-12 * scale, 1e-9 * scale);
-        let limit = scale * LIMIT.max(100.0 * n as f64);
+        let limit = scale * self.limit;
         self.v.iter_mut().for_each(|v| *v = if v.is_nan() { -limit } else { v.clamp(-limit, limit) });
         let arch = Arch::new();
         // Rules that come round again and again: a step of plain policy iteration in between is never for the worse.

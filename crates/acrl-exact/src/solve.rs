@@ -499,10 +499,14 @@ impl<'t, 'm> Columns<'t, 'm> {
             }
             if stop || !more || close || self.rounds >= options.rounds {
                 let (mixture, values) = self.mix(&best.weights)?;
-                let multiplier_ranges = if best.degenerate && task.has_objective() && !stop {
-                    self.multiplier_ranges(&best, upper, options)?
+                // In small models it costs little to look.
+                let look = best.degenerate || matches!(self.oracle, Oracle::Exact);
+                let own = multipliers.as_slice();
+                let multiplier_ranges = if look && task.has_objective() && !stop {
+                    let ranges = self.multiplier_ranges(&best, upper, options)?;
+                    ranges.iter().zip(own).map(|(&(low, high), &l)| (low.min(l), high.max(l))).collect()
                 } else {
-                    best.multipliers.iter().map(|&l| (l, l)).collect()
+                    own.iter().map(|&l| (l, l)).collect()
                 };
                 return Ok(Optimum {
                     objective: values.objective(),
