@@ -11,7 +11,7 @@ __all__ = ["Progress"]
 
 
 class Progress:
-    """A bar on standard error: tqdm's where that is installed, else a line of its own; also where the end is not known."""
+    """A bar on standard error: tqdm's where that is installed, else a line of its own; also without a known end."""
 
     def __init__(self, shown: bool, total: int | None) -> None:
         self._total = total or 1
