@@ -219,7 +219,7 @@ def sweep(found: Sweep) -> Drawing:
     r = next(r for r in found.specification.requirements if r.name == found.requirement)
     sign = "≥" if r.direction == "at_least" else "≤"
     prices = np.array([point.multipliers.get(r.name, np.nan) for point in points], dtype=float)
-    curves = [(prices, "price of the bound: the slope of the curve", _colour(1), None)]
+    curves: list[tuple[Any, str, str, Any]] = [(prices, "price of the bound: the slope of the curve", _colour(1), None)]
     if objective is not None:
         values = np.array([np.nan if p.objective is None else p.objective for p in points])
         proved = np.array([(np.nan, np.nan) if p.bounds is None else p.bounds for p in points])

@@ -324,7 +324,7 @@ def test_a_sweep_is_a_table_a_picture_and_a_page(tmp_path: Path) -> None:
     assert curve
     assert curve.requirement == "r1"
     assert [point.status for point in curve.points] == ["optimal"] * 6 + ["infeasible"]
-    values = [point.objective for point in curve.points[:6]]
+    values = np.array([point.objective for point in curve.points[:6]], dtype=float)
     slopes = -np.diff(values) / 0.1
     assert (slopes >= curve.prices[:5] - 1e-6).all()
     assert (slopes <= curve.prices[1:6] + 1e-6).all()
