@@ -1,38 +1,15 @@
 //! The program as a user meets it: results, exit status, JSON, logs, pipes.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::path::Path;
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
+#[path = "common/program.rs"]
+mod program;
 
-fn acrl(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_acrl")).current_dir(root()).args(args).output().unwrap()
-}
-
-fn text(args: &[&str]) -> String {
-    String::from_utf8(acrl(args).stdout).unwrap()
-}
-
-/// The JSON object that a command prints, and its exit status.
-fn json(args: &[&str]) -> (Value, i32) {
-    let output = acrl(&[args, &["--json"]].concat());
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    let object = serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{args:?}: {e}: {stderr}"));
-    (object, output.status.code().unwrap())
-}
-
-fn number(value: &Value) -> f64 {
-    value.as_f64().unwrap_or_else(|| panic!("not a number: {value}"))
-}
-
-fn close(value: &Value, expected: f64, tolerance: f64) {
-    assert!((number(value) - expected).abs() <= tolerance, "{value} is not within {tolerance} of {expected}");
-}
+use program::{acrl, close, json, number, root, text};
 
 #[test]
 fn solve_finds_the_optimum_of_example_1() {

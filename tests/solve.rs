@@ -2,31 +2,16 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use acrl::FiniteCmdp;
 use serde_json::Value;
 
-fn acrl(args: &[&str]) -> Output {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    Command::new(env!("CARGO_BIN_EXE_acrl")).current_dir(root).args(args).output().unwrap()
-}
+#[path = "common/program.rs"]
+mod program;
 
-fn json(args: &[&str]) -> (Value, i32) {
-    let output = acrl(&[args, &["--json"]].concat());
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    let object = serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{args:?}: {e}: {stderr}"));
-    (object, output.status.code().unwrap())
-}
-
-fn number(value: &Value) -> f64 {
-    value.as_f64().unwrap_or_else(|| panic!("not a number: {value}"))
-}
-
-fn close(value: &Value, expected: f64, tolerance: f64) {
-    assert!((number(value) - expected).abs() <= tolerance, "{value} is not within {tolerance} of {expected}");
-}
+use program::{acrl, close, json, number};
 
 fn save(model: &FiniteCmdp, folder: &Path, name: &str) -> String {
     let path = folder.join(name);

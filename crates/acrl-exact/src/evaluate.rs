@@ -3,14 +3,15 @@
 use acrl::Rng;
 use pulp::Arch;
 
-use crate::elimination::{Elimination, Evaluation, LANES, LOSS, Lanes, Plan, TIME, Workspace};
+use crate::elimination::{Elimination, Evaluation, LANES, LOSS, Lanes, TIME, Workspace};
 use crate::ordering::Graph;
 use crate::part::Part;
+use crate::plan::Plan;
 
 /// Rewards that are evaluated together: a group of lanes.
 pub(crate) const GROUP: usize = LOSS;
 
-/// At most this many numbers are stored for an elimination (2 GB).
+/// 2 GB.
 const BUDGET: usize = 250_000_000;
 /// A cycle longer than this costs digits: then a state is pinned that is visited more often.
 const LONG_CYCLE: f64 = 1e7;
@@ -56,6 +57,10 @@ impl Evaluated {
 /// How rules are evaluated.
 pub(crate) struct Evaluator {
     plan: Option<Plan>,
+    /// At most so many numbers are stored for an elimination.
+    budget: usize,
+    /// Whether there can be no plan.
+    too_large: bool,
     workspace: Workspace,
     /// Where the last walk along a rule ended.
     at: usize,
@@ -75,6 +80,8 @@ impl Evaluator {
     pub(crate) fn new() -> Self {
         Self {
             plan: None,
+            budget: BUDGET,
+            too_large: false,
             workspace: Workspace::default(),
             at: 0,
             rng: Rng::new(0),
@@ -93,7 +100,8 @@ impl Evaluator {
     }
 
     /// Evaluates a rule (the choice in each state); `reward(c)` is r₀ … r_m of a choice. An iteration stops when each value is
-    /// known to within `enough[i]`. Of several recurrent classes it takes one of largest Σ w_i V_i.
+    /// known to within `enough[i]`. Of several recurrent classes it takes one of largest Σ w_i V_i. `None` if the chain mixes too
+    /// slowly to iterate, and the model is too large to eliminate.
     pub(crate) fn evaluate<'r>(
         &mut self,
         part: &Part,
@@ -101,27 +109,23 @@ impl Evaluator {
         reward: &(dyn Fn(usize) -> &'r [f64] + Sync),
         enough: &[f64],
         weights: &[f64],
-    ) -> Evaluated {
+    ) -> Option<Evaluated> {
         if self.plan.is_none() {
             let iterated = self.iterate(part, rule, reward, enough);
-            if let Some(evaluated) = iterated {
-                return evaluated;
+            if iterated.is_some() || self.too_large {
+                return iterated;
             }
             let graph = Graph::symmetric(part.len(), |s| part.successors(s));
-            self.plan = Plan::new(&graph, BUDGET);
-            self.lanes = Vec::new();
-            self.next = Vec::new();
-            self.rewards = Vec::new();
-            self.chain = Packed::default();
+            self.plan = Plan::new(&graph, self.budget);
+            self.too_large = self.plan.is_none();
         }
-        match self.plan.take() {
-            Some(plan) => {
-                let evaluated = self.eliminate(&plan, part, rule, reward, weights);
-                self.plan = Some(plan);
-                evaluated
-            }
-            None => self.give_up(part, rule, reward, enough.len()),
-        }
+        let plan = self.plan.take()?;
+        // What the iteration needed.
+        (self.lanes, self.next, self.rewards) = (Vec::new(), Vec::new(), Vec::new());
+        self.chain = Packed::default();
+        let evaluated = self.eliminate(&plan, part, rule, reward, weights);
+        self.plan = Some(plan);
+        Some(evaluated)
     }
 
     /// By elimination, from a state that the rule visits often.
@@ -135,7 +139,8 @@ impl Evaluator {
     ) -> Evaluated {
         let row = |s: usize| part.transitions(rule[s] as usize);
         let mut pinned = self.walk(part, rule);
-        for attempt in 0.. {
+        let mut attempts = 0;
+        loop {
             let elimination = Elimination::new(plan, row, pinned, &mut self.workspace);
             let groups: Vec<Evaluation> = (0..weights.len())
                 .step_by(GROUP)
@@ -151,7 +156,7 @@ impl Evaluator {
             let lost = groups[0].loss > NEVER;
             let long = groups[0].cycle.is_nan() || groups[0].cycle > LONG_CYCLE;
             let next = match best {
-                _ if attempt == ATTEMPTS => None,
+                _ if attempts == ATTEMPTS => None,
                 Some(class) if lost || lagrangian(Some(class)) > lagrangian(None) => {
                     Some(groups[0].others[class].0)
                 }
@@ -172,8 +177,8 @@ impl Evaluator {
                 }
             }
             elimination.recycle(&mut self.workspace);
+            attempts += 1;
         }
-        self.give_up(part, rule, reward, weights.len())
     }
 
     /// A state that is visited often: the one that a walk along the rule sees most.
@@ -269,27 +274,6 @@ impl Evaluator {
         }
         Some(Evaluated { values, errors, root: 0, several: false, bias: groups })
     }
-
-    /// What is known without an evaluation: nothing but the ranges of the rewards.
-    fn give_up<'r>(
-        &self,
-        part: &Part,
-        rule: &[u32],
-        reward: &(dyn Fn(usize) -> &'r [f64] + Sync),
-        width: usize,
-    ) -> Evaluated {
-        let (mut low, mut high) = (vec![f64::INFINITY; width], vec![f64::NEG_INFINITY; width]);
-        for &choice in rule {
-            for (i, r) in reward(choice as usize).iter().enumerate() {
-                low[i] = low[i].min(*r);
-                high[i] = high[i].max(*r);
-            }
-        }
-        let values = low.iter().zip(&high).map(|(l, h)| f64::midpoint(*l, *h)).collect();
-        let errors = low.iter().zip(&high).map(|(l, h)| (h - l) / 2.0).collect();
-        let bias = vec![vec![[0.0; LANES]; part.len()]; width.div_ceil(GROUP)];
-        Evaluated { values, errors, root: 0, several: false, bias }
-    }
 }
 
 /// The chain of a rule, row after row.
@@ -313,9 +297,17 @@ impl Packed {
         }
     }
 
+    /// r(s) + Σ p h(t).
     #[inline(always)]
-    fn row(&self, s: usize) -> &[(u32, f64)] {
-        &self.transitions[self.first[s] as usize..self.first[s + 1] as usize]
+    fn reward_and_next(&self, s: usize, rewards: &[Lanes], h: &[Lanes]) -> Lanes {
+        let mut x = rewards[s];
+        for &(t, p) in &self.transitions[self.first[s] as usize..self.first[s + 1] as usize] {
+            let h = &h[t as usize];
+            for lane in 0..LANES {
+                x[lane] += p * h[lane];
+            }
+        }
+        x
     }
 }
 
@@ -330,13 +322,7 @@ fn advance(
 ) -> (Lanes, Lanes) {
     let (mut low, mut high) = ([f64::INFINITY; LANES], [f64::NEG_INFINITY; LANES]);
     for (s, (own, next)) in h.iter().zip(next).enumerate() {
-        let mut x = rewards[s];
-        for &(t, p) in chain.row(s) {
-            let h = &h[t as usize];
-            for lane in 0..LANES {
-                x[lane] += p * h[lane];
-            }
-        }
+        let x = chain.reward_and_next(s, rewards, h);
         for lane in 0..LANES {
             let change = x[lane] - own[lane];
             low[lane] = if change < low[lane] { change } else { low[lane] };
@@ -351,13 +337,7 @@ fn advance(
 #[inline(always)]
 fn sweep(chain: &Packed, rewards: &[Lanes], gain: &Lanes, h: &mut [Lanes]) {
     for s in 0..h.len() {
-        let mut x = rewards[s];
-        for &(t, p) in chain.row(s) {
-            let h = &h[t as usize];
-            for lane in 0..LANES {
-                x[lane] += p * h[lane];
-            }
-        }
+        let x = chain.reward_and_next(s, rewards, h);
         for lane in 0..LANES {
             h[s][lane] = x[lane] - gain[lane];
         }
@@ -413,4 +393,52 @@ fn finish<'r>(
     let several = !evaluations[0].others.is_empty();
     let bias = evaluations.into_iter().map(|e| e.bias).collect();
     Evaluated { values, errors, root: pinned, several, bias }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use acrl::FiniteCmdp;
+
+    /// A walk on a ring, which takes n² steps to forget where it began; reward 1 in a quarter of it.
+    fn ring(n: usize) -> FiniteCmdp {
+        let mut b = FiniteCmdp::builder(["r0"]);
+        (0..n).for_each(|s| _ = b.state(s.to_string()));
+        for s in 0..n {
+            let reward = if 4 * s < n { 1.0 } else { 0.0 };
+            b.choice(s, "walk", &[((s + 1) % n, 0.5), ((s + n - 1) % n, 0.5)], &[reward]);
+        }
+        b.build().unwrap()
+    }
+
+    fn evaluate(evaluator: &mut Evaluator, n: usize) -> Option<Evaluated> {
+        let model = ring(n);
+        let part = Part::new(&model, &(0..n).collect::<Vec<_>>());
+        let rule: Vec<u32> = (0..n as u32).collect();
+        evaluator.evaluate(&part, &rule, &|c| model.choice(c).rewards, &[1e-9], &[1.0])
+    }
+
+    #[test]
+    fn what_mixes_slowly_is_eliminated() {
+        let mut evaluator = Evaluator::new();
+        let evaluated = evaluate(&mut evaluator, 400).unwrap();
+        assert!(!evaluator.iterates());
+        assert!((evaluated.values[0] - 0.25).abs() < 1e-12 && evaluated.errors[0] < 1e-9);
+    }
+
+    #[test]
+    fn what_mixes_fast_is_iterated() {
+        let mut evaluator = Evaluator::new();
+        let evaluated = evaluate(&mut evaluator, 5).unwrap();
+        assert!(evaluator.iterates());
+        assert!((evaluated.values[0] - 0.4).abs() <= 1e-9);
+    }
+
+    #[test]
+    fn what_is_too_large_to_eliminate_is_not_evaluated_and_planned_once() {
+        let mut evaluator = Evaluator { budget: 100, ..Evaluator::new() };
+        assert!(evaluate(&mut evaluator, 400).is_none());
+        assert!(evaluator.too_large);
+        assert!(evaluate(&mut evaluator, 400).is_none());
+    }
 }

@@ -191,16 +191,17 @@ impl<'t> Interleaved<'t> {
         }
     }
 
-    /// The column of the present rule, with values that are known to within `enough` of each reward's range.
-    pub(crate) fn column(&mut self, task: &FiniteTask<'_>, weights: &[f64], enough: f64) -> Column {
+    /// The column of the present rule, with values that are known to within `enough` of each reward's range; `None` if the
+    /// rule cannot be evaluated.
+    pub(crate) fn column(&mut self, task: &FiniteTask<'_>, weights: &[f64], enough: f64) -> Option<Column> {
         let part = self.part;
         let reward = |c: usize| task.rewards(part.choice(c));
         let enough: Vec<f64> = task.ranges().iter().map(|range| enough * range).collect();
-        let evaluated = self.evaluator.evaluate(part, &self.rule, &reward, &enough, weights);
+        let evaluated = self.evaluator.evaluate(part, &self.rule, &reward, &enough, weights)?;
         let rule = Rule::new(part, &self.rule, evaluated.root, evaluated.several);
         let column = Column { values: evaluated.values.clone(), errors: evaluated.errors.clone(), rule };
         self.evaluated = Some(evaluated);
-        column
+        Some(column)
     }
 
     /// Values of a rule that was met before, known to within `enough` of each reward's range, and their errors.
@@ -210,13 +211,13 @@ impl<'t> Interleaved<'t> {
         rule: &Rule,
         weights: &[f64],
         enough: f64,
-    ) -> (Vec<f64>, Vec<f64>) {
+    ) -> Option<(Vec<f64>, Vec<f64>)> {
         let part = self.part;
         let reward = |c: usize| task.rewards(part.choice(c));
         let enough: Vec<f64> = task.ranges().iter().map(|range| enough * range).collect();
         let choices: Vec<u32> = (0..part.len()).map(|s| rule.choice(part, s) as u32).collect();
-        let evaluated = self.evaluator.evaluate(part, &choices, &reward, &enough, weights);
-        (evaluated.values, evaluated.errors)
+        let evaluated = self.evaluator.evaluate(part, &choices, &reward, &enough, weights)?;
+        Some((evaluated.values, evaluated.errors))
     }
 
     /// Improves the rule for weights w₀ … w_m and returns an upper bound on Σ w_i V_i of every policy. `distance` is how far

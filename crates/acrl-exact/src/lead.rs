@@ -9,9 +9,10 @@ use std::collections::BinaryHeap;
 
 use acrl::FiniteCmdp;
 
-use crate::elimination::{Elimination, Plan, Workspace};
+use crate::elimination::{Elimination, Workspace};
 use crate::graph::components;
 use crate::ordering::Graph;
+use crate::plan::Plan;
 
 /// States that together have no more than this of a rule's time are not its home.
 const AWAY: f64 = 1e-7;

@@ -37,6 +37,7 @@ mod maximise;
 pub mod npz;
 mod ordering;
 mod part;
+mod plan;
 mod policy;
 mod solve;
 mod task;

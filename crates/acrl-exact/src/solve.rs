@@ -12,7 +12,7 @@ use std::ops::ControlFlow;
 use acrl::mixture::{Mixture, best_mixture, game_value};
 use acrl::{Error, Multipliers, Values};
 
-use crate::interleave::{Interleaved, Rule};
+use crate::interleave::{Column, Interleaved, Rule};
 use crate::maximise::{constant, lagrangian_weights, maximise_from};
 use crate::{Conflict, FiniteTask, Singular};
 
@@ -116,6 +116,15 @@ pub enum SolveError {
     /// The rounds ran out before a feasible mixture was found.
     #[error("no answer after {0} rounds: the requirements are too close to infeasible to tell")]
     Rounds(usize),
+    /// Chains mix too slowly to be iterated, and to eliminate them takes more memory than is allowed.
+    #[error(
+        "the model is too large: its {states} states hang together so closely that evaluating a policy takes more than \
+         2 GB, and change so slowly that it cannot be iterated"
+    )]
+    TooLarge {
+        /// How many.
+        states: usize,
+    },
     /// An observer asked to stop before a feasible mixture was found.
     #[error("stopped before a policy that meets the requirements was found")]
     Stopped,
@@ -346,7 +355,7 @@ impl<'t, 'm> Columns<'t, 'm> {
                 let errors = if self.is_new(&values) { maximiser.errors(task) } else { Vec::new() };
                 let bound = maximiser.upper_bound(task);
                 let new = self.add(values, errors, Rules::Whole(maximiser.rule));
-                Ok(Priced { bound, more: new })
+                Ok(Priced { bound, more: self.learnt(new) })
             }
             Oracle::Interleaved(oracle) => {
                 let bound = oracle.improve(task, weights, distance);
@@ -354,10 +363,24 @@ impl<'t, 'm> Columns<'t, 'm> {
                 // While the bounds on the optimum are far apart there is no need to know values well.
                 let enough = if weights[0] == 0.0 { 1e-10 } else { self.enough.max(0.05 * distance) / scale };
                 let column = oracle.column(task, weights, enough.clamp(1e-12, 1e-3));
-                let new = self.add(column.values, column.errors, Rules::Part(column.rule));
-                let Oracle::Interleaved(oracle) = &mut self.oracle else { return Err(SolveError::Stopped) };
+                // One rule in between may well be missed, but not the first.
+                if column.is_none() && self.values.is_empty() {
+                    return Err(SolveError::TooLarge { states: task.model().states() });
+                }
+                let add = |c: Column| self.add(c.values, c.errors, Rules::Part(c.rule));
+                let new = column.is_some_and(add);
+                Ok(Priced { bound, more: self.learnt(new) })
+            }
+        }
+    }
+
+    /// Tells the oracle whether its column was new; whether there may be more to find.
+    fn learnt(&mut self, new: bool) -> bool {
+        match &mut self.oracle {
+            Oracle::Exact => new,
+            Oracle::Interleaved(oracle) => {
                 oracle.learnt(new);
-                Ok(Priced { bound, more: !oracle.exhausted() })
+                !oracle.exhausted()
             }
         }
     }
@@ -596,11 +619,10 @@ impl<'t, 'm> Columns<'t, 'm> {
             if let Rules::Part(rule) = &self.rules[j]
                 && !rule.several()
                 && self.errors[j].iter().zip(self.task.ranges()).any(coarse)
+                && let Some((values, errors)) = oracle.refine(self.task, rule, weights, enough)
+                && errors.iter().zip(&self.errors[j]).any(|(new, old)| *new < 0.5 * old)
             {
-                let (values, errors) = oracle.refine(self.task, rule, weights, enough);
-                if errors.iter().zip(&self.errors[j]).any(|(new, old)| *new < 0.5 * old) {
-                    (self.values[j], self.errors[j], refined) = (values, errors, true);
-                }
+                (self.values[j], self.errors[j], refined) = (values, errors, true);
             }
         }
         Ok(refined)
