@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 use acrl::{FiniteCmdp, Multipliers, Objective, Specification, Values};
 
 use crate::graph::almost_surely_reaching;
-use crate::solve::{Component, SolveError, SolveOptions, SolveRound, most_slack, optimum_watched};
+use crate::solve::{Component, SolveError, SolveOptions, SolveRound, most_slack_watched, optimum_watched};
 use crate::{FiniteTask, maximise};
 
 /// What can be had on almost every path.
@@ -72,7 +72,7 @@ pub fn almost_sure_watched(
     for states in &task.structure().end_components {
         let (inside, kept) = component(model, states)?;
         let inside = FiniteTask::new(&inside, task.specification())?;
-        let slack = most_slack(&inside, options)?.map_or(f64::INFINITY, |s| s.lower);
+        let slack = most_slack_watched(&inside, options, observer)?.map_or(f64::INFINITY, |s| s.lower);
         let best = optimum_watched(&inside, options, observer)?;
         let objective = best.as_ref().map(|best| best.objective);
         let inside = best.map(|mut best| {
@@ -188,7 +188,6 @@ fn best_reached_for_sure(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::solve::optimum;
     use acrl::Requirement;
 
     /// A hub leads to trap A (r0 = 1, r1 = 0), to trap B (r0 = 0, r1 = 1), or into a room in which one
@@ -215,7 +214,10 @@ mod tests {
         let task = FiniteTask::new(&model, &specification).unwrap();
         assert!(!task.structure().is_communicating());
         let options = SolveOptions::default();
-        (optimum(&task, &options).unwrap().unwrap().objective, almost_sure(&task, &options).unwrap())
+        (
+            optimum_watched(&task, &options, &mut |_| ControlFlow::Continue(())).unwrap().unwrap().objective,
+            almost_sure(&task, &options).unwrap(),
+        )
     }
 
     #[test]

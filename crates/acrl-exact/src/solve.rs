@@ -60,6 +60,12 @@ pub struct SolveRound {
     pub gap: Option<f64>,
 }
 
+impl SolveRound {
+    fn without_bounds(round: usize) -> Self {
+        Self { round, lower: None, upper: None, gap: None }
+    }
+}
+
 /// The answer to a constrained problem.
 #[derive(Debug, Clone)]
 pub enum Answer {
@@ -139,18 +145,13 @@ pub fn solve(
     let mut columns = Columns::new(task, options)?;
     match columns.find_feasible(options, observer)? {
         Feasibility::Feasible => columns.optimise(options, observer).map(Answer::Optimal),
-        Feasibility::Infeasible { prices } => {
-            Conflict::analyse(task, &prices, options).map(Answer::Infeasible)
+        Feasibility::Infeasible { prices, deficit } => {
+            Conflict::analyse(task, &prices, deficit, options, observer).map(Answer::Infeasible)
         }
     }
 }
 
 /// The optimum alone; `None` if the requirements cannot be met.
-pub(crate) fn optimum(task: &FiniteTask<'_>, options: &SolveOptions) -> Result<Option<Optimum>, SolveError> {
-    optimum_watched(task, options, &mut |_: &SolveRound| ControlFlow::Continue(()))
-}
-
-/// The same, with an observer.
 pub(crate) fn optimum_watched(
     task: &FiniteTask<'_>,
     options: &SolveOptions,
@@ -211,11 +212,12 @@ pub fn sweep(
     Ok(answers)
 }
 
-/// Proved: no policy's Σ w_i V_i exceeds this. It is as small as the gap lets one see.
+/// Proved: no policy's Σ w_i V_i exceeds this. It is as small as the gap lets one see, unless the observer stops it before.
 pub(crate) fn highest(
     task: &FiniteTask<'_>,
     weights: &[f64],
     options: &SolveOptions,
+    observer: &mut dyn FnMut(&SolveRound) -> ControlFlow<()>,
 ) -> Result<f64, SolveError> {
     let mut columns = Columns::new(task, options)?;
     let scale: f64 = weights.iter().zip(task.ranges()).map(|(w, r)| (w * r).abs()).sum();
@@ -225,7 +227,8 @@ pub(crate) fn highest(
     loop {
         let Priced { bound, more } = columns.price(weights, upper - best(&columns))?;
         upper = upper.min(bound);
-        if !more || upper - best(&columns) <= options.gap * scale || columns.rounds >= options.rounds {
+        let done = !more || upper - best(&columns) <= options.gap * scale || columns.rounds >= options.rounds;
+        if done || observer(&SolveRound::without_bounds(columns.rounds)).is_break() {
             return Ok(upper);
         }
     }
@@ -233,8 +236,16 @@ pub(crate) fn highest(
 
 /// Whether some policy meets the requirements.
 pub fn feasible(task: &FiniteTask<'_>, options: &SolveOptions) -> Result<bool, SolveError> {
-    let mut silent = |_: &SolveRound| ControlFlow::Continue(());
-    let verdict = Columns::new(task, options)?.find_feasible(options, &mut silent)?;
+    feasible_watched(task, options, &mut |_| ControlFlow::Continue(()))
+}
+
+/// The same, with an observer.
+pub(crate) fn feasible_watched(
+    task: &FiniteTask<'_>,
+    options: &SolveOptions,
+    observer: &mut dyn FnMut(&SolveRound) -> ControlFlow<()>,
+) -> Result<bool, SolveError> {
+    let verdict = Columns::new(task, options)?.find_feasible(options, observer)?;
     Ok(matches!(verdict, Feasibility::Feasible))
 }
 
@@ -256,6 +267,15 @@ pub struct Slack {
 /// The largest slack that all requirements can have together, each in units of its reward's range;
 /// `None` without requirements. Positive, it is the Slater constant C of (A1).
 pub fn most_slack(task: &FiniteTask<'_>, options: &SolveOptions) -> Result<Option<Slack>, SolveError> {
+    most_slack_watched(task, options, &mut |_| ControlFlow::Continue(()))
+}
+
+/// The same, with an observer: stopped, the bounds are further apart.
+pub(crate) fn most_slack_watched(
+    task: &FiniteTask<'_>,
+    options: &SolveOptions,
+    observer: &mut dyn FnMut(&SolveRound) -> ControlFlow<()>,
+) -> Result<Option<Slack>, SolveError> {
     if task.is_empty() {
         return Ok(None);
     }
@@ -264,7 +284,8 @@ pub fn most_slack(task: &FiniteTask<'_>, options: &SolveOptions) -> Result<Optio
     loop {
         let (game, bound, more) = columns.game_round(upper)?;
         upper = upper.min(bound);
-        if !more || upper - game.value <= options.gap * 1e-3 || columns.rounds >= options.rounds {
+        let done = !more || upper - game.value <= options.gap * 1e-3 || columns.rounds >= options.rounds;
+        if done || observer(&SolveRound::without_bounds(columns.rounds)).is_break() {
             let (mixture, values) = columns.mix(&game.weights)?;
             return Ok(Some(Slack { lower: game.value, upper, mixture, values, prices: game.prices }));
         }
@@ -273,7 +294,11 @@ pub fn most_slack(task: &FiniteTask<'_>, options: &SolveOptions) -> Result<Optio
 
 enum Feasibility {
     Feasible,
-    Infeasible { prices: Vec<f64> },
+    /// No policy has y·(V − c) above the deficit, which is negative.
+    Infeasible {
+        prices: Vec<f64>,
+        deficit: f64,
+    },
 }
 
 /// The policies generated so far.
@@ -444,8 +469,8 @@ impl<'t, 'm> Columns<'t, 'm> {
         loop {
             let (game, bound, more) = self.game_round(upper)?;
             upper = upper.min(bound);
-            if upper < FEASIBLE {
-                return Ok(Feasibility::Infeasible { prices: game.prices });
+            if bound < FEASIBLE {
+                return Ok(Feasibility::Infeasible { prices: game.prices, deficit: bound });
             }
             // With nothing more to find, or hardly anything, the game is solved: its value is as good as 0.
             let solved = !more || upper - game.value < -FEASIBLE;
@@ -455,8 +480,7 @@ impl<'t, 'm> Columns<'t, 'm> {
             if !more || self.rounds >= options.rounds {
                 return Err(SolveError::Rounds(self.rounds));
             }
-            let round = SolveRound { round: self.rounds, lower: None, upper: None, gap: None };
-            if observer(&round).is_break() {
+            if observer(&SolveRound::without_bounds(self.rounds)).is_break() {
                 return Err(SolveError::Stopped);
             }
         }
@@ -708,6 +732,49 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// Wherever the analysis of a conflict is stopped, what it says is proved.
+    #[test]
+    fn a_conflict_that_is_not_analysed_to_the_end_is_one_all_the_same() {
+        let model = model(3);
+        let values = |task: &FiniteTask<'_>| -> Vec<Vec<f64>> {
+            all_rules(&model).iter().map(|rule| task.values(rule).unwrap().as_slice().to_vec()).collect()
+        };
+        let requirements = ["r1", "r2", "r0"].map(|r| Requirement::at_least(r, 0.95).unwrap()).to_vec();
+        let specification = Specification::new(Some(Objective::maximize("r0")), requirements).unwrap();
+        let task = FiniteTask::new(&model, &specification).unwrap();
+        let values = values(&task.in_model_units());
+        let (mut partial, mut whole) = (0, 0);
+        for small in [0, SMALL] {
+            for rounds in 0..200 {
+                let options = SolveOptions { small, ..SolveOptions::default() };
+                let mut seen = 0;
+                let answer = solve(&task, &options, &mut |_| {
+                    seen += 1;
+                    if seen > rounds { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+                });
+                let conflict = match answer {
+                    Err(SolveError::Stopped) => continue,
+                    Ok(Answer::Infeasible(conflict)) => conflict,
+                    other => panic!("{other:?}"),
+                };
+                *(if conflict.complete { &mut whole } else { &mut partial }) += 1;
+                let asked: f64 =
+                    conflict.certificate.iter().zip(task.in_model_units().bounds()).map(|(y, c)| y * c).sum();
+                assert!(conflict.most < asked);
+                for v in &values {
+                    let priced: f64 = conflict.certificate.iter().zip(&v[1..]).map(|(y, v)| y * v).sum();
+                    assert!(priced <= conflict.most + 1e-9, "{priced} {conflict:?}");
+                }
+                // What gives way is enough, though it may be more than is needed.
+                let game: Vec<Vec<f64>> = values.iter().map(|v| v[1..].to_vec()).collect();
+                let units = task.in_model_units();
+                let best = game_value(&game, units.bounds(), units.scales()).unwrap();
+                assert!(conflict.relaxation.uniform >= -best.value - 1e-9);
+            }
+        }
+        assert!(partial > 0 && whole > 0, "{partial} {whole}");
     }
 
     #[test]

@@ -61,6 +61,11 @@ pub(crate) fn verb(args: &SolveArgs, output: &mut Output) -> anyhow::Result<Verd
             output.warn("stopped before it was known what can be had on almost every path");
         }
     }
+    if let Answer::Infeasible(conflict) = &solved.answer
+        && !conflict.complete
+    {
+        output.warn("stopped before all was known about the conflict: the set may not be a smallest one");
+    }
     if let Some(folder) = &args.folder {
         solved.page(&args.source.input, output.command()).write(folder)?;
     }
@@ -513,6 +518,7 @@ struct InfeasibleJson<'a> {
     conflict: Vec<String>,
     certificate: Named<f64>,
     relax: RelaxJson,
+    complete: bool,
     states: usize,
     choices: usize,
     seconds: f64,
@@ -535,6 +541,7 @@ impl<'a> InfeasibleJson<'a> {
                 uniform: Some(conflict.relaxation.uniform).filter(|u| u.is_finite()),
                 alone: solved.named(&conflict.relaxation.alone),
             },
+            complete: conflict.complete,
             states: solved.model.states(),
             choices: solved.model.choice_count(),
             seconds: solved.seconds,
@@ -655,10 +662,15 @@ fn print_conflict(solved: &Solved, conflict: &Conflict, output: &mut Output) {
             r.name().to_owned(),
             relation(r, 6),
             relaxed(conflict.relaxation.uniform),
-            alone.map_or("does not help".to_owned(), relaxed),
+            alone.map_or_else(|| no_amount(conflict), relaxed),
         ]);
     }
     output.raw(&table.to_string());
+}
+
+/// Why a bound has no amount by which it could give way alone.
+fn no_amount(conflict: &Conflict) -> String {
+    if conflict.complete { "does not help" } else { "not known" }.to_owned()
 }
 
 impl Solved {
@@ -776,7 +788,7 @@ impl Solved {
                 r.name().to_owned(),
                 bound(r),
                 relaxed(conflict.relaxation.uniform),
-                alone.map_or("does not help".to_owned(), relaxed),
+                alone.map_or_else(|| no_amount(conflict), relaxed),
             ];
             let mut row: Vec<Cell> = cells.map(|text| Cell { text, tone: Tone::Plain }).into();
             let involved = conflict.names.iter().any(|name| name == r.name());
