@@ -22,6 +22,10 @@ pub(crate) const FEASIBLE: f64 = -1e-9;
 const ROUNDING: f64 = 1e-13;
 /// Models with at most this many states are maximised exactly at every λ.
 const SMALL: usize = 300;
+/// While it is not known for so many rounds whether the requirements can be met, ...
+const BOTH_ROUNDS: usize = 12;
+/// ... the objective counts, too, by this share of what they do.
+const BOTH_SHARE: f64 = 1e-4;
 
 /// When to stop.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -385,8 +389,10 @@ impl<'t, 'm> Columns<'t, 'm> {
             Oracle::Interleaved(oracle) => {
                 let bound = oracle.improve(task, weights, distance);
                 let scale: f64 = weights.iter().zip(task.ranges()).map(|(w, r)| (w * r).abs()).sum();
-                // While the bounds on the optimum are far apart there is no need to know values well.
-                let enough = if weights[0] == 0.0 { 1e-10 } else { self.enough.max(0.05 * distance) / scale };
+                // While the bounds on the optimum are far apart there is no need to know values well; where there are none yet,
+                // it is requirements that matter.
+                let coarse = weights[0] != 0.0 && distance.is_finite();
+                let enough = if coarse { self.enough.max(0.05 * distance) / scale } else { 1e-10 };
                 let column = oracle.column(task, weights, enough.clamp(1e-12, 1e-3));
                 // One rule in between may well be missed, but not the first.
                 if column.is_none() && self.values.is_empty() {
@@ -450,7 +456,16 @@ impl<'t, 'm> Columns<'t, 'm> {
             game_value(&requirements, task.bounds(), task.scales()).ok_or(SolveError::Rounds(self.rounds))?;
         let mut weights = vec![0.0];
         weights.extend_from_slice(&game.prices);
+        // Where the objective counts for nothing at all, large models end up far from where it is good: in queues that are full.
+        // A bound on more than the requirements is none on these.
+        let large = matches!(self.oracle, Oracle::Interleaved(_));
+        let both = large && task.has_objective() && self.rounds <= BOTH_ROUNDS;
+        if both {
+            let total: f64 = game.prices.iter().zip(&task.ranges()[1..]).map(|(y, r)| y * r).sum();
+            weights[0] = BOTH_SHARE * total / task.objective_scale();
+        }
         let Priced { bound, more } = self.price(&weights, upper - game.value)?;
+        let bound = if both { f64::INFINITY } else { bound };
         let priced: f64 = game.prices.iter().zip(task.bounds()).map(|(y, c)| y * c).sum();
         Ok((game, bound - priced, more))
     }
