@@ -83,8 +83,9 @@ class Iteration:
 _BATCH = 2048
 #: Steps for which a behaviour is held until it counts, steps of which it counts, and weights drawn beside the regular.
 _SETTLING, _MEASURED, _DRAWN = 250, 500, 12
-#: The share of the steps of a training that may go into measuring what the policy settles at.
-_SHARE = 0.15
+#: The share of the steps of a training that goes into measuring what the policy settles at, and the most of it, where values
+#: are not known well enough then or episodes are long.
+_SHARE, _MOST = 0.15, 0.25
 
 
 class Training:
@@ -251,16 +252,39 @@ class Training:
 
     def _finish(self, progress: Progress | None) -> bytes:
         trainer = self._trainer
-        whole = trainer.settler(_DRAWN, _SETTLING, _MEASURED, False).steps * len(self._lanes)
-        factor = float(np.clip(_SHARE * self._total / whole, 0.1, 2.0))
-        times = (max(int(factor * _SETTLING), 1), max(int(factor * _MEASURED), 1))
+        budget = int(_MOST * self._total / len(self._lanes))
+        choices = any(choices is not None for choices, _, _ in self._lanes.parts)
+        drawn, *times = self._times(budget, choices)
         drawing = False
-        if any(choices is not None for choices, _, _ in self._lanes.parts):
+        if choices:
             # The likeliest choice may run in circles where drawn ones do not.
-            best = [self._settle(trainer.settler(None, *times, drawn), progress).corners for drawn in (False, True)]
+            tried = [self._settle(trainer.settler(None, *times, 0, drawing), progress) for drawing in (False, True)]
+            best = [settler.corners for settler in tried]
             drawing = float(np.sum(best[1]) - np.sum(best[0])) > 0.02 * len(best[0])
-        settler = self._settle(trainer.settler(_DRAWN, *times, drawing), progress)
+            budget -= sum(settler.steps for settler in tried)
+        settler = self._settle(trainer.settler(drawn, *times, max(budget, 0), drawing), progress)
         return trainer.finish(settler, self.steps, self._complete)
+
+    def _times(self, budget: int, choices: bool) -> tuple[int, int, int]:
+        """The weights drawn beside the regular, the steps until a behaviour counts, and those of which it does.
+
+        That are whole episodes: a part of one says little about the rest. Where they are long fewer weights are drawn.
+        """
+        trainer = self._trainer
+
+        def steps(drawn: int, settling: int, measured: int) -> int:
+            corners = 2 * trainer.settler(None, settling, measured, 0, False).steps if choices else 0
+            return trainer.settler(drawn, settling, measured, 0, False).steps + corners
+
+        whole = trainer.settler(_DRAWN, _SETTLING, _MEASURED, 0, False).steps * len(self._lanes)
+        factor = float(np.clip(_SHARE * self._total / whole, 0.1, 2.0))
+        settling, measured, drawn = max(int(factor * _SETTLING), 1), max(int(factor * _MEASURED), 1), _DRAWN
+        episode = max(round(trainer.episode or 1.0), 1)
+        episodes = episode * -(-measured // episode)
+        limit = max(budget, steps(drawn, settling, measured))
+        fits = [n for n in range(drawn, -1, -1) if steps(n, settling, episodes) <= limit]
+        # Where not even that is possible a part of an episode has to do.
+        return (fits[0], settling, episodes) if fits else (drawn, settling, measured)
 
     def _settle(self, settler: _acrl.Settler, progress: Progress | None) -> _acrl.Settler:
         seen = self._lanes.reset() if self._observations is None else self._observations
@@ -328,7 +352,8 @@ def train(
             a vector. Without it "reward", "reward0" …, "cost", "terminated", "truncated" and the numbers of ``info``
             are known.
         total_steps: Steps of the environment, in all lanes; measuring what the policy settles at takes up to a
-            quarter of that on top of it, and several thousand steps at least.
+            quarter of that on top of it, and several thousand steps at least. It is measured over whole episodes, and
+            over more of them until the averages are known to a hundredth of what they differ by.
         seed: Same seed, same result, if the environment keeps to its seed.
         num_envs: Copies of the environment; default 16.
         scales: The ranges of rewards' averages, by name, in units of which they are weighed against each other;

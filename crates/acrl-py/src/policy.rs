@@ -223,12 +223,11 @@ impl PolicyFile {
         trained.check(&task).map_err(|error| file(path, error))?;
         let mut scales = task.scales().to_vec();
         if spaces.is_some() {
-            // A reward that was learnt late ranges wider than its training could know, and multipliers that move too far
-            // in an epoch overshoot.
-            for (i, scale) in scales.iter_mut().enumerate() {
-                let had = || trained.library.entries.iter().map(|entry| entry.values[i]);
-                let width = had().fold(f64::NEG_INFINITY, f64::max) - had().fold(f64::INFINITY, f64::min);
-                *scale = scale.max(width);
+            // The training measured over a few steps, and before it was over. Averages over an epoch may lie closer together,
+            // so that multipliers would hardly move; or wider apart, so that they would overshoot.
+            scales = trained.library.ranges(&scales, trained.advice.epoch);
+            if trained.specification.objective().is_none() {
+                scales[0] = task.scales()[0];
             }
         }
         let acting = Acting { idle: [Vec::new(), Vec::new()], rng };
@@ -245,6 +244,31 @@ impl PolicyFile {
     /// What it settles at when its weights are held.
     pub(crate) fn library(&self) -> &Library {
         &self.file.library
+    }
+
+    /// Σ λ_i R_i up to which multipliers may only be on their way, given R0 and the bounds, where there is an objective to
+    /// weigh against: twice what the library says if it is sure, and else where nothing but requirements matters.
+    pub(crate) fn reach(&self, bounds: &[f64], scales: &[f64]) -> Option<f64> {
+        let library = &self.file.library;
+        if self.file.specification.objective().is_none() || !library.is_measured() {
+            return None;
+        }
+        let alone = Library::ALONE * self.scales[0];
+        let mut sure = library.clone();
+        for entry in &mut sure.entries {
+            let errors = entry.errors.clone();
+            entry.values.iter_mut().zip(errors).skip(1).for_each(|(v, error)| *v -= 2.0 * error);
+        }
+        let priced = sure.optimum(bounds).map(|best| {
+            let size = best.multipliers.iter().zip(scales).map(|(l, scale)| l * scale).sum::<f64>();
+            2.0 * size + self.scales[0]
+        });
+        Some(priced.map_or(alone, |priced| priced.min(alone)))
+    }
+
+    /// The certified shortfalls that count as met. Ranges that an environment declares are taken at their word.
+    pub(crate) fn tolerances(&self, share: f64, bounds: &[f64], scales: &[f64]) -> Option<Vec<f64>> {
+        self.spaces.as_ref().map(|_| self.file.library.tolerances(share, bounds, scales))
     }
 
     /// The rewards (r1 ... rm) that occurred in training.
