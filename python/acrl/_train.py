@@ -83,8 +83,8 @@ class Iteration:
 _BATCH = 2048
 #: Steps for which a behaviour is held until it counts, steps of which it counts, and weights drawn beside the regular.
 _SETTLING, _MEASURED, _DRAWN = 250, 500, 12
-#: The share of the steps of a training that goes into measuring what the policy settles at, and the most of it, where values
-#: are not known well enough then or episodes are long.
+#: The share of the steps of a training that goes into measuring what the policy settles at, and the most of it, where
+#: values are not known well enough then or episodes are long.
 _SHARE, _MOST = 0.15, 0.25
 
 

@@ -226,7 +226,10 @@ impl Agent {
                 let library = state.steerer.corrected(policy.library());
                 (settled, errors) = (library.settled(), library.settled_errors());
                 seen = policy.seen();
-                symptoms.reach = policy.reach(&symptoms.bounds, &symptoms.scales);
+                let multipliers = state.dynamics.multipliers().as_slice();
+                if let Some((size, reach)) = policy.reach(multipliers, &symptoms.bounds) {
+                    (symptoms.size, symptoms.reach) = (size, Some(reach));
+                }
                 let half = state.recollection.steps() / 2;
                 symptoms.chance = library.deviations(state.dynamics.len() + 1, half).split_off(1);
             }

@@ -24,6 +24,8 @@ pub(crate) struct PolicyFile {
     pub(crate) file: acrl_learn::PolicyFile,
     /// R0 ... Rm.
     scales: Vec<f64>,
+    /// Those that its training measured, in which it weighs rewards against each other.
+    units: Vec<f64>,
     observation: Vec<(f64, f64)>,
     action: Vec<ActionPart>,
     spaces: Option<String>,
@@ -232,6 +234,7 @@ impl PolicyFile {
         }
         let acting = Acting { idle: [Vec::new(), Vec::new()], rng };
         Ok(Self {
+            units: task.scales().to_vec(),
             scales,
             observation: environment.observation_space().iter().map(|r| (r.low, r.high)).collect(),
             action: environment.action_space().to_vec(),
@@ -246,24 +249,23 @@ impl PolicyFile {
         &self.file.library
     }
 
-    /// Σ λ_i R_i up to which multipliers may only be on their way, given R0 and the bounds, where there is an objective to
-    /// weigh against: twice what the library says if it is sure, and else where nothing but requirements matters.
-    pub(crate) fn reach(&self, bounds: &[f64], scales: &[f64]) -> Option<f64> {
+    /// Σ λ_i U_i in units U of the training, in which the policy weighs rewards, and up to where multipliers may only be on
+    /// their way. That is twice what the library says if it is sure, and else where nothing but requirements
+    /// matters; without an objective nobody knows.
+    pub(crate) fn reach(&self, multipliers: &[f64], bounds: &[f64]) -> Option<(f64, f64)> {
         let library = &self.file.library;
         if self.file.specification.objective().is_none() || !library.is_measured() {
             return None;
         }
-        let alone = Library::ALONE * self.scales[0];
+        let size = |l: &[f64]| l.iter().zip(&self.units[1..]).map(|(l, unit)| l * unit).sum::<f64>();
+        let alone = Library::ALONE * self.units[0];
         let mut sure = library.clone();
         for entry in &mut sure.entries {
             let errors = entry.errors.clone();
             entry.values.iter_mut().zip(errors).skip(1).for_each(|(v, error)| *v -= 2.0 * error);
         }
-        let priced = sure.optimum(bounds).map(|best| {
-            let size = best.multipliers.iter().zip(scales).map(|(l, scale)| l * scale).sum::<f64>();
-            2.0 * size + self.scales[0]
-        });
-        Some(priced.map_or(alone, |priced| priced.min(alone)))
+        let priced = sure.optimum(bounds).map(|best| 2.0 * size(&best.multipliers) + self.units[0]);
+        Some((size(multipliers), priced.map_or(alone, |priced| priced.min(alone))))
     }
 
     /// The certified shortfalls that count as met. Ranges that an environment declares are taken at their word.

@@ -119,15 +119,16 @@ impl Library {
 
     /// How far averages over an epoch range, in place of `units` that were measured over a few steps: as far as the entries
     /// lie apart, or twice the deviation within one if that is more, as multipliers are not to follow chance; and a
-    /// thirtieth of the unit at least.
+    /// thirtieth of the unit at least. If nobody knows how they deviate, a whole unit at least.
     ///
     /// These are R₀ … R_m for the dual dynamics. What π(·, λ) does at a λ has nothing to do with them.
     pub fn ranges(&self, units: &[f64], epoch: u64) -> Vec<f64> {
         let deviations = self.deviations(units.len(), epoch);
+        let least = if self.is_measured() { 1.0 / 30.0 } else { 1.0 };
         let range = |(i, unit): (usize, &f64)| {
             let had = || self.entries.iter().map(|entry| entry.values[i]);
             let width = had().fold(f64::NEG_INFINITY, f64::max) - had().fold(f64::INFINITY, f64::min);
-            width.max(2.0 * deviations[i]).max(unit / 30.0)
+            width.max(2.0 * deviations[i]).max(least * unit)
         };
         units.iter().enumerate().map(range).collect()
     }
@@ -209,6 +210,12 @@ mod tests {
         // Averages over long epochs hardly deviate: the entries are .09 apart.
         let ranges = bursts().ranges(&[0.2, 1.0], 40_000);
         assert!((ranges[1] - 0.09).abs() < 1e-12, "{ranges:?}");
+        assert_eq!(
+            library().ranges(&[1.0, 0.5, 2.0], 400),
+            [1.0, 0.9, 2.0],
+            "without errors it is only widened"
+        );
+        assert_eq!(Library::default().ranges(&[3.0], 400), [3.0]);
         // One that never differs has some range all the same.
         assert_eq!(
             Library { entries: vec![bursts().entries[0].clone()] }.ranges(&[0.3, 1.0], 1 << 40)[0],
