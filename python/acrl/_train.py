@@ -253,38 +253,36 @@ class Training:
     def _finish(self, progress: Progress | None) -> bytes:
         trainer = self._trainer
         budget = int(_MOST * self._total / len(self._lanes))
-        choices = any(choices is not None for choices, _, _ in self._lanes.parts)
-        drawn, *times = self._times(budget, choices)
-        drawing = False
-        if choices:
-            # The likeliest choice may run in circles where drawn ones do not.
-            tried = [self._settle(trainer.settler(None, *times, 0, drawing), progress) for drawing in (False, True)]
-            best = [settler.corners for settler in tried]
-            drawing = float(np.sum(best[1]) - np.sum(best[0])) > 0.02 * len(best[0])
-            budget -= sum(settler.steps for settler in tried)
-        settler = self._settle(trainer.settler(drawn, *times, max(budget, 0), drawing), progress)
-        return trainer.finish(settler, self.steps, self._complete)
-
-    def _times(self, budget: int, choices: bool) -> tuple[int, int, int]:
-        """The weights drawn beside the regular, the steps until a behaviour counts, and those of which it does.
-
-        That are whole episodes: a part of one says little about the rest. Where they are long fewer weights are drawn.
-        """
-        trainer = self._trainer
-
-        def steps(drawn: int, settling: int, measured: int) -> int:
-            corners = 2 * trainer.settler(None, settling, measured, 0, False).steps if choices else 0
-            return trainer.settler(drawn, settling, measured, 0, False).steps + corners
-
         whole = trainer.settler(_DRAWN, _SETTLING, _MEASURED, 0, False).steps * len(self._lanes)
         factor = float(np.clip(_SHARE * self._total / whole, 0.1, 2.0))
-        settling, measured, drawn = max(int(factor * _SETTLING), 1), max(int(factor * _MEASURED), 1), _DRAWN
-        episode = max(round(trainer.episode or 1.0), 1)
-        episodes = episode * -(-measured // episode)
-        limit = max(budget, steps(drawn, settling, measured))
-        fits = [n for n in range(drawn, -1, -1) if steps(n, settling, episodes) <= limit]
-        # Where not even that is possible a part of an episode has to do.
-        return (fits[0], settling, episodes) if fits else (drawn, settling, measured)
+        settling, measured = max(int(factor * _SETTLING), 1), max(int(factor * _MEASURED), 1)
+        drawing = False
+        if any(choices is not None for choices, _, _ in self._lanes.parts):
+            # The likeliest choice may run in circles where drawn ones do not.
+            tried = [trainer.settler(None, settling, measured, 0, drawing) for drawing in (False, True)]
+            best = [self._settle(settler, progress).corners for settler in tried]
+            drawing = float(np.sum(best[1]) - np.sum(best[0])) > 0.02 * len(best[0])
+            budget = max(budget - sum(settler.steps for settler in tried), 0)
+        drawn, measured = self._whole_episodes(settling, measured, budget)
+        settler = self._settle(trainer.settler(drawn, settling, measured, budget, drawing), progress)
+        return trainer.finish(settler, self.steps, self._complete)
+
+    def _whole_episodes(self, settling: int, measured: int, budget: int) -> tuple[int, int]:
+        """The weights drawn beside the regular, and the steps to measure at each: whole episodes, as far as possible.
+
+        A part of an episode says little about the rest. Where episodes are long fewer weights are drawn.
+        """
+
+        def steps(drawn: int, measured: int) -> int:
+            return self._trainer.settler(drawn, settling, measured, 0, False).steps
+
+        episode = max(round(self._trainer.episode or 1.0), 1)
+        whole, most = episode * -(-measured // episode), max(budget, steps(_DRAWN, measured))
+        for drawn in range(_DRAWN, -1, -1):
+            if steps(drawn, whole) <= most:
+                return drawn, whole
+        rounds = steps(0, measured) // (settling + measured)
+        return 0, max(most // rounds - settling, measured)
 
     def _settle(self, settler: _acrl.Settler, progress: Progress | None) -> _acrl.Settler:
         seen = self._lanes.reset() if self._observations is None else self._observations

@@ -117,11 +117,15 @@ impl Library {
         (0..rewards).map(|i| variance(i).sqrt()).collect()
     }
 
-    /// How far averages over an epoch range, in place of `units` that were measured over a few steps: as far as the entries
-    /// lie apart, or twice the deviation within one if that is more, as multipliers are not to follow chance; and a
-    /// thirtieth of the unit at least. If nobody knows how they deviate, a whole unit at least.
+    /// How far averages over an epoch range, in place of `units` that were measured over a few steps: R₀ … R_m for the dual
+    /// dynamics.
     ///
-    /// These are R₀ … R_m for the dual dynamics. What π(·, λ) does at a λ has nothing to do with them.
+    /// R_i of a requirement is how far the entries lie apart, or twice the deviation within one if that is more, as multipliers
+    /// are not to follow chance; and a thirtieth of the unit at least. A policy was trained to weigh rewards in `units`, and
+    /// what it does changes where λ_i is some U₀/U_i. So R₀ is U₀ times the (geometric) mean of R_i/U_i, and a deficit
+    /// of R_i moves λ_i by as much of that as a deficit of U_i would have done before.
+    ///
+    /// If nobody knows how averages deviate, all are a whole unit at least.
     pub fn ranges(&self, units: &[f64], epoch: u64) -> Vec<f64> {
         let deviations = self.deviations(units.len(), epoch);
         let least = if self.is_measured() { 1.0 / 30.0 } else { 1.0 };
@@ -130,7 +134,13 @@ impl Library {
             let width = had().fold(f64::NEG_INFINITY, f64::max) - had().fold(f64::INFINITY, f64::min);
             width.max(2.0 * deviations[i]).max(least * unit)
         };
-        units.iter().enumerate().map(range).collect()
+        let mut ranges: Vec<f64> = units.iter().enumerate().map(range).collect();
+        if self.is_measured() {
+            let m = (units.len() - 1).max(1) as f64;
+            let narrower = ranges.iter().zip(units).skip(1).map(|(range, unit)| (range / unit).ln());
+            ranges[0] = units[0] * (narrower.sum::<f64>() / m).exp();
+        }
+        ranges
     }
 
     /// The certified shortfalls that count as met: `share` of the ranges R₁ … R_m, but no more than a twentieth of what a
@@ -204,23 +214,25 @@ mod tests {
     #[test]
     fn ranges_are_those_of_averages() {
         // In a single step the cost is 0 or 1; over an epoch of 400 steps it deviates by .02·√(3000/400) = .055.
+        let expected = 0.04 * 7.5f64.sqrt();
         let ranges = bursts().ranges(&[0.2, 1.0], 400);
-        assert!((ranges[0] - 0.01).abs() < 1e-12, "{ranges:?}");
-        assert!((ranges[1] - 0.04 * 7.5f64.sqrt()).abs() < 1e-12, "{ranges:?}");
+        assert!((ranges[1] - expected).abs() < 1e-12, "{ranges:?}");
+        assert!(
+            (ranges[0] - 0.2 * expected).abs() < 1e-12,
+            "weighed against each other as before: {ranges:?}"
+        );
         // Averages over long epochs hardly deviate: the entries are .09 apart.
         let ranges = bursts().ranges(&[0.2, 1.0], 40_000);
         assert!((ranges[1] - 0.09).abs() < 1e-12, "{ranges:?}");
+        // One that never differs has some range all the same.
+        let one = Library { entries: vec![bursts().entries[0].clone()] };
+        assert!((one.ranges(&[0.3, 1.2], 1 << 40)[1] - 0.04).abs() < 1e-12);
         assert_eq!(
             library().ranges(&[1.0, 0.5, 2.0], 400),
             [1.0, 0.9, 2.0],
             "without errors it is only widened"
         );
         assert_eq!(Library::default().ranges(&[3.0], 400), [3.0]);
-        // One that never differs has some range all the same.
-        assert_eq!(
-            Library { entries: vec![bursts().entries[0].clone()] }.ranges(&[0.3, 1.0], 1 << 40)[0],
-            0.01
-        );
     }
 
     #[test]
