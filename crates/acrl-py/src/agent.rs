@@ -227,7 +227,8 @@ impl Agent {
                 (settled, errors) = (library.settled(), library.settled_errors());
                 seen = policy.seen();
                 let multipliers = state.dynamics.multipliers().as_slice();
-                if let Some((size, reach)) = policy.reach(multipliers, &symptoms.bounds) {
+                let held = state.steerer.steering() == Steering::Library;
+                if let Some((size, reach)) = policy.reach(multipliers, &symptoms.bounds, held) {
                     (symptoms.size, symptoms.reach) = (size, Some(reach));
                 }
                 let half = state.recollection.steps() / 2;

@@ -250,9 +250,10 @@ impl PolicyFile {
     }
 
     /// Σ λ_i U_i in units U of the training, in which the policy weighs rewards, and up to where multipliers may only be on
-    /// their way. That is twice what the library says if it is sure, and else where nothing but requirements
-    /// matters; without an objective nobody knows.
-    pub(crate) fn reach(&self, multipliers: &[f64], bounds: &[f64]) -> Option<(f64, f64)> {
+    /// their way. That is twice what the library says if it is sure. Else it is where nothing but requirements
+    /// matters, if entries of the library are `held` already; as long as they are not, they may yet do what π(·, λ) does not.
+    /// Without an objective nobody knows.
+    pub(crate) fn reach(&self, multipliers: &[f64], bounds: &[f64], held: bool) -> Option<(f64, f64)> {
         let library = &self.file.library;
         if self.file.specification.objective().is_none() || !library.is_measured() {
             return None;
@@ -265,7 +266,8 @@ impl PolicyFile {
             entry.values.iter_mut().zip(errors).skip(1).for_each(|(v, error)| *v -= 2.0 * error);
         }
         let priced = sure.optimum(bounds).map(|best| 2.0 * size(&best.multipliers) + self.units[0]);
-        Some((size(multipliers), priced.map_or(alone, |priced| priced.min(alone))))
+        let unsure = if held { alone } else { f64::INFINITY };
+        Some((size(multipliers), priced.map_or(unsure, |priced| priced.min(alone))))
     }
 
     /// The certified shortfalls that count as met. Ranges that an environment declares are taken at their word.
