@@ -278,7 +278,8 @@ mod tests {
         assert!((10_000..30_000).contains(&lies), "it may be held a quarter of the time: {lies}");
         assert!(average > -0.055, "{average}");
         let first = &corrected.entries[0];
-        assert!((first.values[1] + 0.2).abs() < 0.05 && first.errors[1] < 0.015, "{first:?}");
+        // Corrected as far as it takes: from then on it is not held twice in a row.
+        assert!(first.values[1] < -0.05 && first.errors[1] < 0.02, "{first:?}");
         assert_eq!(first.values[0], 0.1, "of the objective nothing was learnt");
         // Values that are taken as exact stay what they are.
         let (lies, average, corrected) = held(0);
