@@ -9,8 +9,6 @@ const VISITS: usize = 3;
 /// How far the averages of visits may be apart, as a share of a reward's range. More than where states can be set:
 /// visits are shorter.
 const AGREEMENT: f64 = 0.25;
-/// How far they may be apart in any case, in (usual) deviations of visits of one weighting.
-const CHANCE: f64 = 5.0;
 /// A visit got stuck if it lacks more than this share of what the library has to offer at its weights.
 const STUCK: f64 = 0.5;
 /// The share of visits that may get stuck.
@@ -213,14 +211,7 @@ impl Settling {
             (mean, squares, width)
         };
         let all = |i: usize| self.visits.iter().map(move |visits| (visits.len(), of(visits, i)));
-        // What visits usually differ by. If that is much, it is chance; if few differ, they end up in different places.
-        let usual = |i: usize| {
-            let mut own: Vec<f64> = all(i).filter(|v| v.0 > 1).map(|(n, of)| of.1 / (n - 1) as f64).collect();
-            own.sort_by(f64::total_cmp);
-            own.get(own.len() / 2).map_or(0.0, |median| median.sqrt())
-        };
-        let usual: Vec<f64> = (0..self.scales.len()).map(usual).collect();
-        let apart = |i: usize, width: f64| width > (AGREEMENT * self.scales[i]).max(CHANCE * usual[i]);
+        let apart = |i: usize, width: f64| width > AGREEMENT * self.scales[i];
         // Where visits end up in different places, that is no chance.
         let shared = |i: usize| {
             let chance = all(i).filter(|(n, (_, _, width))| *n > 1 && !apart(i, *width));
@@ -406,22 +397,18 @@ mod tests {
 
     #[test]
     fn noise_is_not_taken_for_a_policy_that_gets_stuck() {
-        // All weightings are alike, but visits differ by far more than that; in the end by more than a quarter of the range.
-        for width in [0.2, 2.0] {
-            let (mut rng, mut library, mut kept) = (Rng::new(11), 0, 0);
-            for seed in 0..20 {
-                let mut settling = Settling::new(&[1.0, 1.0], true, 4, Some(6), (0, 4), 0, seed);
-                let mut rewards = Rows::zeros(2, 4);
-                while !settling.is_over() {
-                    rewards.as_mut_slice().iter_mut().for_each(|r| *r = width * rng.uniform());
-                    settling.observe(&rewards, &[true; 4]);
-                }
-                library += u32::from(settling.steering() == Steering::Library);
-                kept += settling.library().entries.len();
+        // All weightings are alike, but visits differ by far more than that.
+        let (mut rng, mut library) = (Rng::new(11), 0);
+        for seed in 0..20 {
+            let mut settling = Settling::new(&[1.0, 1.0], true, 4, Some(6), (0, 4), 0, seed);
+            let mut rewards = Rows::zeros(2, 4);
+            while !settling.is_over() {
+                rewards.as_mut_slice().iter_mut().for_each(|r| *r = 0.2 * rng.uniform());
+                settling.observe(&rewards, &[true; 4]);
             }
-            assert!(library <= 2, "{library} of 20");
-            assert!(kept > 20 * 11, "{kept} of {}", 20 * 12);
+            library += u32::from(settling.steering() == Steering::Library);
         }
+        assert!(library <= 2, "{library} of 20");
     }
 
     #[test]
