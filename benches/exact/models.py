@@ -206,12 +206,51 @@ def queues(side: int) -> Model:
     )
 
 
+def routing(side: int) -> Model:
+    """Two queues, each shorter than `side`: jobs go to the first, the second, or away.
+
+    Jobs come at rate 1; the second server works at .5; the first, when it has work, at .45 or, for power, at .75.
+    Uniformised like the three queues.
+    """
+    states, last = side**2, side - 1
+    q1, q2 = np.divmod(np.arange(states), side)
+    come, slow, fast, second = 1.0, 0.45, 0.75, 0.5
+    clock = come + fast + second
+    away, to1, to2, busy = np.ones(states, bool), q1 < last, q2 < last, q1 > 0
+    possible = np.stack([away, to1, to2, away & busy, to1 & busy, to2 & busy], axis=1)
+    state, action = np.nonzero(possible)
+    goes, quick = action % 3, action >= 3
+    shares = np.zeros((len(state), 5))
+    shares[:, 0] = np.where(busy[state], np.where(quick, fast, slow), 0.0) / clock
+    shares[:, 1] = np.where(q2[state] > 0, second, 0.0) / clock
+    shares[:, 3] = np.where(goes == 2, come, 0.0) / clock
+    shares[:, 4] = np.where(goes == 1, come, 0.0) / clock
+    shares[:, 2] = 1.0 - shares.sum(axis=1)
+    shares[shares < 1e-12] = 0.0
+    rewards = np.stack(
+        [
+            (q1 + q2)[state].astype(np.float64),
+            np.where(goes == 0, come, 0.0),
+            np.where(q2[state] > 0, second, 0.0),
+            quick.astype(np.float64),
+        ]
+    )
+    return from_slots(
+        np.arange(states)[state][:, None] + np.array([-side, -1, 0, 1, side]),
+        shares,
+        rewards=rewards,
+        names=("jobs", "rejected", "second", "power"),
+        first_choice=np.concatenate([[0], np.cumsum(possible.sum(axis=1))]).astype(np.int64),
+    )
+
+
 #: By name, a model of a size: cells along a side, states, or places of each queue with the empty one.
 CLASSES: dict[str, Callable[[int], Model]] = {
     "plain": lambda side: grid(side, terrain=False),
     "terrain": lambda side: grid(side, terrain=True),
     "random": random,
     "queue": queues,
+    "routing": routing,
 }
 
 

@@ -44,14 +44,16 @@ REGIONS = [
 ]
 RANDOM = ["--maximize", "r0", *(word for i in range(1, 5) for word in ("--require", f"r{i}>=0.55"))]
 QUEUES = ["--minimize", "jobs", "--require", "rejected<=0.05", "--require", "first>=0.5", "--require", "power<=0.6"]
-QUESTIONS = {"plain": REGIONS, "terrain": REGIONS, "random": RANDOM, "queue": QUEUES}
+ROUTING = ["--minimize", "jobs", "--require", "rejected<=0.05", "--require", "second>=0.4", "--require", "power<=0.6"]
+QUESTIONS = {"plain": REGIONS, "terrain": REGIONS, "random": RANDOM, "queue": QUEUES, "routing": ROUTING}
 SIZES = {
     "plain": [10, 30, 100, 300, 1000],
     "terrain": [30, 100, 300],
     "random": [300, 1000, 3000, 10_000, 30_000, 300_000],
-    "queue": [10, 22, 46, 100],
+    "queue": [10, 22, 46],
+    "routing": [30, 100, 300, 1000],
 }
-QUICK = {"plain": [10, 30], "terrain": [30], "random": [300, 1000], "queue": [10]}
+QUICK = {"plain": [10, 30], "terrain": [30], "random": [300, 1000], "queue": [10], "routing": [30]}
 PEERS = [
     *("highs-simplex", "highs-ipm", "highs-ipm-crossover", "highs-hipo", "highs-hipo-crossover", "highs-pdlp"),
     *("clarabel", "clarabel-faer", "storm"),
@@ -156,7 +158,7 @@ class Bench:
 
     def states(self, kind: str, size: int) -> int:
         """How many states a model of this size has."""
-        return size ** {"plain": 2, "terrain": 2, "random": 1, "queue": 3}[kind]
+        return size ** {"plain": 2, "terrain": 2, "random": 1, "queue": 3, "routing": 2}[kind]
 
     def ours(self, kind: str, size: int) -> Result:
         """One core, repeated, and two cores where that matters."""
@@ -400,6 +402,7 @@ def main() -> None:
     parser.add_argument("--acrl", help="our program; without it the peers are compared with each other")
     parser.add_argument("--classes", nargs="+", choices=SIZES, default=list(SIZES), help="these models only")
     parser.add_argument("--sizes", nargs="+", type=int, help="these sizes, of every class")
+    parser.add_argument("--skip", nargs="+", default=[], metavar="CLASS-SIZE", help="leave these models out: plain-1000")
     parser.add_argument("--peers", nargs="*", choices=PEERS, default=PEERS, help="these peers only; none: acrl alone")
     parser.add_argument("--quick", action="store_true", help="small models only")
     parser.add_argument(
@@ -444,6 +447,8 @@ def compare(bench: Bench, args: argparse.Namespace) -> Result:
     for kind in args.classes:
         table[kind] = {}
         for size in sorted(args.sizes or (QUICK if args.quick else SIZES)[kind]):
+            if f"{kind}-{size}" in args.skip:
+                continue
             states = bench.states(kind, size)
             print(f"\n{kind} {size}: {states:,} states")
             line([head for head, _ in COLUMNS])

@@ -11,11 +11,18 @@
 //! grouped into *fronts* of states with the same neighbours, which are eliminated together as dense matrices
 //! (multifrontal).
 
-use faer::linalg::matmul::matmul;
-use faer::{Accum, MatMut, MatRef, Par};
-use pulp::Arch;
+//!
+//! Some subtrees of the plan, its *limbs*, are eliminated beside each other, and then what is left, the trunk. Limbs and the order of
+//! all sums belong to the plan, so that the numbers do not depend on how many threads there are.
 
-use crate::plan::Plan;
+use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
+
+use pulp::Arch;
+use rayon::prelude::*;
+
+use crate::front::{BESIDES, eliminate};
+use crate::plan::{Piece, Plan};
 
 /// How many right-hand sides are solved for together.
 pub(crate) const LANES: usize = 8;
@@ -34,8 +41,6 @@ pub(crate) struct Elimination<'p> {
     numbers: Vec<f64>,
     /// 1/d_j by position; 0 for a root.
     inverse: Vec<f64>,
-    /// The positions of the roots, ascending: one for each recurrent class.
-    roots: Vec<u32>,
     /// The state that was made a root.
     pinned: usize,
 }
@@ -47,10 +52,18 @@ pub(crate) struct Workspace {
     inverse: Vec<f64>,
     entries: Vec<(u32, u32, f64)>,
     bucket: Vec<u32>,
+    desks: Vec<Desk>,
+}
+
+/// What it takes to work on one limb.
+#[derive(Default)]
+struct Desk {
     local: Vec<u32>,
     front: Vec<f64>,
-    updates: Vec<f64>,
     panel: Vec<f64>,
+    /// Fronts whose parents are still to come, and what they hand to them, one after the other.
+    waiting: Vec<usize>,
+    updates: Vec<f64>,
 }
 
 impl<'p> Elimination<'p> {
@@ -63,67 +76,51 @@ impl<'p> Elimination<'p> {
         pinned: usize,
         workspace: &mut Workspace,
     ) -> Self {
-        let n = plan.order.len();
         let row = |s: usize| if s == pinned { (&[][..], &[][..]) } else { row(s) };
         let mut this = Self {
             plan,
             numbers: std::mem::take(&mut workspace.numbers),
             inverse: std::mem::take(&mut workspace.inverse),
-            roots: Vec::new(),
             pinned,
         };
         this.numbers.resize(plan.entries(), 0.0);
-        this.inverse.resize(n, 0.0);
+        this.inverse.resize(plan.order.len(), 0.0);
         sort_entries(plan, row, workspace);
-        let Workspace { entries, bucket, local, front, updates, panel, .. } = workspace;
-        local.resize(n, 0);
-        updates.clear();
-        let arch = Arch::new();
-        let mut waiting: Vec<usize> = Vec::new();
-        for f in 0..plan.fronts() {
-            let (begin, end) = (plan.first[f] as usize, plan.first[f + 1] as usize);
-            let rows = plan.rows(f);
-            let k = end - begin;
-            let size = k + rows.len();
-            // One more column: what was redirected to roots, which are out of the chain.
-            let stride = size + 1;
-            front.clear();
-            front.resize(size * stride, 0.0);
-            (begin..end).for_each(|j| local[j] = (j - begin) as u32);
-            rows.iter().enumerate().for_each(|(i, &r)| local[r as usize] = (k + i) as u32);
-            for &(i, t, p) in &entries[bucket[begin] as usize..bucket[end] as usize] {
-                front[local[i as usize] as usize * stride + local[t as usize] as usize] += p;
-            }
-            for _ in 0..plan.children[f] {
-                let child = waiting.pop().unwrap_or(0);
-                let touched = plan.rows(child);
-                let width = touched.len() + 1;
-                let start = updates.len() - touched.len() * width;
-                for (i, &r) in touched.iter().enumerate() {
-                    let into = &mut front[local[r as usize] as usize * stride..][..stride];
-                    let from = &updates[start + i * width..][..width];
-                    for (&t, x) in touched.iter().zip(from) {
-                        into[local[t as usize] as usize] += x;
-                    }
-                    into[size] += from[width - 1];
+        let chain = (&workspace.entries[..], &workspace.bucket[..]);
+        let numbers = cut(&mut this.numbers, plan.pieces.iter().map(|p| plan.offset[p.fronts.end]));
+        let inverse = cut(&mut this.inverse, plan.pieces.iter().map(|p| plan.first[p.fronts.end] as usize));
+        let mut parts: Vec<_> = plan.pieces.iter().zip(numbers).zip(inverse).collect();
+        let desks = Mutex::new(std::mem::take(&mut workspace.desks));
+        let take = || desks.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
+        let give = |desk| desks.lock().unwrap_or_else(PoisonError::into_inner).push(desk);
+        // Of each limb what it hands to the trunk.
+        let handed: Vec<Vec<f64>> = parts
+            .par_iter_mut()
+            .with_max_len(1)
+            .map(|((piece, numbers), inverse)| {
+                if !piece.limb {
+                    return Vec::new();
                 }
-                updates.truncate(start);
+                let mut desk = take();
+                desk.clear();
+                eliminate_fronts(plan, piece.fronts.clone(), chain, numbers, inverse, &mut desk);
+                let handed = desk.updates.clone();
+                give(desk);
+                handed
+            })
+            .collect();
+        let mut desk = take();
+        desk.clear();
+        for (((piece, numbers), inverse), handed) in parts.into_iter().zip(handed) {
+            if piece.limb {
+                desk.updates.extend(handed);
+                desk.waiting.push(piece.fronts.end - 1);
+            } else {
+                eliminate_fronts(plan, piece.fronts.clone(), chain, numbers, inverse, &mut desk);
             }
-            let inverse = &mut this.inverse[begin..end];
-            arch.dispatch(|| eliminate(front, size, k, inverse, panel));
-            let roots = (begin..end).filter(|&j| this.inverse[j] == 0.0).map(|j| j as u32);
-            this.roots.extend(roots);
-            let numbers = &mut this.numbers[plan.offset[f]..plan.offset[f + 1]];
-            for i in 0..k {
-                numbers[i * size..(i + 1) * size].copy_from_slice(&front[i * stride..i * stride + size]);
-            }
-            for i in k..size {
-                let at = k * size + (i - k) * k;
-                numbers[at..at + k].copy_from_slice(&front[i * stride..i * stride + k]);
-                updates.extend_from_slice(&front[i * stride + k..(i + 1) * stride]);
-            }
-            waiting.push(f);
         }
+        give(desk);
+        workspace.desks = desks.into_inner().unwrap_or_else(PoisonError::into_inner);
         this
     }
 
@@ -132,28 +129,71 @@ impl<'p> Elimination<'p> {
         (workspace.numbers, workspace.inverse) = (self.numbers, self.inverse);
     }
 
-    /// Eliminates right-hand sides b, in place and by position: at a root this gives the sum of b over a
-    /// cycle from the root back to it. `at_root` is told the number of the root and that sum, and gives the value by
-    /// which the others shall count a visit to the root.
-    fn forward(&self, b: &mut [Lanes], mut at_root: impl FnMut(usize, &Lanes) -> Lanes) {
+    /// The positions of the roots, ascending: one for each recurrent class.
+    fn roots(&self) -> Vec<usize> {
+        (0..self.inverse.len()).filter(|&j| self.inverse[j] == 0.0).collect()
+    }
+
+    /// What a front holds: its own rows, and what the rows beyond redirected to it.
+    fn numbers(&self, f: usize) -> (&[f64], &[f64]) {
+        let k = (self.plan.first[f + 1] - self.plan.first[f]) as usize;
+        let size = k + self.plan.rows(f).len();
+        self.numbers[self.plan.offset[f]..self.plan.offset[f + 1]].split_at(k * size)
+    }
+
+    /// Eliminates right-hand sides b, in place and by position; returns, root by root, the sum of b over a cycle from the root back
+    /// to it. For the others a visit to a root then counts as nothing, but for lane [`LOSS`]: that is 1 unless it is the pinned one.
+    fn forward(&self, b: &mut [Lanes]) -> Vec<Lanes> {
         let plan = self.plan;
+        let ends = plan.pieces.iter().map(|p| plan.first[p.fronts.end] as usize);
+        let mut parts: Vec<_> = plan.pieces.iter().zip(cut(b, ends)).collect();
+        let mut done: Vec<(Vec<Lanes>, Vec<Lanes>)> = parts
+            .par_iter_mut()
+            .with_max_len(1)
+            .map(|(piece, inside)| {
+                let (mut beyond, mut cycles) = (Vec::new(), Vec::new());
+                if piece.limb {
+                    let rows = plan.rows(piece.fronts.end - 1);
+                    beyond.resize(rows.len(), [0.0; LANES]);
+                    let base = plan.first[piece.fronts.start] as usize;
+                    let mut window = Window { base, inside, rows, beyond: &mut beyond };
+                    self.forward_fronts(piece.fronts.clone(), &mut window, &mut cycles);
+                }
+                (beyond, cycles)
+            })
+            .collect();
+        for (piece, (beyond, cycles)) in plan.pieces.iter().zip(&mut done) {
+            if piece.limb {
+                for (&r, beyond) in plan.rows(piece.fronts.end - 1).iter().zip(beyond) {
+                    add(&mut b[r as usize], 1.0, beyond);
+                }
+            } else {
+                let mut window = Window { base: 0, inside: b, rows: &[], beyond: &mut [] };
+                self.forward_fronts(piece.fronts.clone(), &mut window, cycles);
+            }
+        }
+        done.into_iter().flat_map(|(_, cycles)| cycles).collect()
+    }
+
+    fn forward_fronts(&self, fronts: Range<usize>, b: &mut Window<'_, Lanes>, cycles: &mut Vec<Lanes>) {
+        let plan = self.plan;
+        let pinned = plan.position[self.pinned] as usize;
         let arch = Arch::new();
-        let mut root = 0;
-        for f in 0..plan.fronts() {
+        for f in fronts {
             let (begin, end) = (plan.first[f] as usize, plan.first[f + 1] as usize);
             let (rows, k) = (plan.rows(f), end - begin);
             let size = k + rows.len();
-            let numbers = &self.numbers[plan.offset[f]..plan.offset[f + 1]];
-            let (own, beyond) = numbers.split_at(k * size);
-            let (b_own, b_beyond) = b[begin..].split_at_mut(k);
+            let (own, beyond) = self.numbers(f);
+            let (b_own, mut b_beyond) = b.split(begin, end);
             for i in 0..k {
                 let mut sum = b_own[i];
                 for (x, b) in own[i * size..i * size + i].iter().zip(&*b_own) {
                     add(&mut sum, *x, b);
                 }
                 if self.inverse[begin + i] == 0.0 {
-                    sum = at_root(root, &sum);
-                    root += 1;
+                    cycles.push(sum);
+                    sum = [0.0; LANES];
+                    sum[LOSS] = if begin + i == pinned { 0.0 } else { 1.0 };
                 }
                 b_own[i] = sum;
             }
@@ -161,10 +201,11 @@ impl<'p> Elimination<'p> {
                 #[inline(always)]
                 || {
                     for (&r, redirected) in rows.iter().zip(beyond.chunks_exact(k)) {
-                        let sum = &mut b_beyond[r as usize - end];
+                        let mut sum = [0.0; LANES];
                         for (x, b) in redirected.iter().zip(&*b_own) {
-                            add(sum, *x, b);
+                            add(&mut sum, *x, b);
                         }
+                        add(b_beyond.at(r), 1.0, &sum);
                     }
                 },
             );
@@ -175,13 +216,25 @@ impl<'p> Elimination<'p> {
     /// what they hold.
     fn backward(&self, b: &mut [Lanes]) {
         let plan = self.plan;
+        for piece in plan.pieces.iter().rev().filter(|piece| !piece.limb) {
+            let mut window = Window { base: 0, inside: b, rows: &[], beyond: &mut [] };
+            self.backward_fronts(piece.fronts.clone(), &mut window);
+        }
+        self.each_limb(b, |fronts, mut window| self.backward_fronts(fronts, &mut window));
+    }
+
+    fn backward_fronts(&self, fronts: Range<usize>, b: &mut Window<'_, Lanes>) {
+        let plan = self.plan;
         let arch = Arch::new();
-        for f in (0..plan.fronts()).rev() {
+        let mut there: Vec<Lanes> = Vec::new();
+        for f in fronts.rev() {
             let (begin, end) = (plan.first[f] as usize, plan.first[f + 1] as usize);
             let (rows, k) = (plan.rows(f), end - begin);
             let size = k + rows.len();
-            let own = &self.numbers[plan.offset[f]..plan.offset[f] + k * size];
-            let (b_own, b_beyond) = b[begin..].split_at_mut(k);
+            let (own, _) = self.numbers(f);
+            let (b_own, mut b_beyond) = b.split(begin, end);
+            there.clear();
+            there.extend(rows.iter().map(|&r| *b_beyond.at(r)));
             arch.dispatch(
                 #[inline(always)]
                 || {
@@ -195,8 +248,8 @@ impl<'p> Elimination<'p> {
                         for (x, b) in row[i + 1..k].iter().zip(&b_own[i + 1..]) {
                             add(&mut sum, *x, b);
                         }
-                        for (x, &r) in row[k..].iter().zip(rows) {
-                            add(&mut sum, *x, &b_beyond[r as usize - end]);
+                        for (x, b) in row[k..].iter().zip(&there) {
+                            add(&mut sum, *x, b);
                         }
                         b_own[i] = sum.map(|x| x * inverse);
                     }
@@ -205,29 +258,47 @@ impl<'p> Elimination<'p> {
         }
     }
 
+    /// Works on each limb beside the others, once the trunk is known.
+    fn each_limb<T: Copy + Default + Send + Sync>(
+        &self,
+        x: &mut [T],
+        work: impl Fn(Range<usize>, Window<'_, T>) + Sync,
+    ) {
+        let plan = self.plan;
+        let known = |piece: &Piece| -> Vec<T> {
+            let rows = if piece.limb { plan.rows(piece.fronts.end - 1) } else { &[] };
+            rows.iter().map(|&r| x[r as usize]).collect()
+        };
+        let beyond: Vec<Vec<T>> = plan.pieces.iter().map(known).collect();
+        let ends = plan.pieces.iter().map(|p| plan.first[p.fronts.end] as usize);
+        let parts: Vec<_> = plan.pieces.iter().zip(cut(x, ends)).zip(beyond).collect();
+        parts.into_par_iter().with_max_len(1).filter(|((piece, _), _)| piece.limb).for_each(
+            |((piece, inside), mut beyond)| {
+                let base = plan.first[piece.fronts.start] as usize;
+                let rows = plan.rows(piece.fronts.end - 1);
+                work(piece.fronts.clone(), Window { base, inside, rows, beyond: &mut beyond });
+            },
+        );
+    }
+
     /// Gain and bias of several rewards at once, of the same chain; `reward(s)` gives them.
     pub(crate) fn evaluate<'m>(
         &self,
         row: impl Fn(usize) -> (&'m [u32], &'m [f64]),
-        reward: impl Fn(usize) -> Lanes,
+        reward: impl Fn(usize) -> Lanes + Sync,
     ) -> Evaluation {
-        let (order, pinned) = (&self.plan.order, self.plan.position[self.pinned]);
+        let (order, pinned) = (&self.plan.order, self.plan.position[self.pinned] as usize);
         let with_time = |s: usize| {
             let mut r = reward(s);
             (r[TIME], r[LOSS]) = (1.0, 0.0);
             r
         };
-        let mut b: Vec<Lanes> = order.iter().map(|&s| with_time(s as usize)).collect();
-        let mut others = Vec::new();
-        self.forward(&mut b, |root, cycle| {
-            let mut value = [0.0; LANES];
-            if self.roots[root] != pinned {
-                let state = order[self.roots[root] as usize] as usize;
-                others.push((state, cycle.map(|x| x / cycle[TIME])));
-                value[LOSS] = 1.0;
-            }
-            value
-        });
+        let mut b: Vec<Lanes> =
+            order.par_iter().with_min_len(CHUNK).map(|&s| with_time(s as usize)).collect();
+        let cycles = self.forward(&mut b);
+        let others = self.roots().into_iter().zip(cycles).filter(|(root, _)| *root != pinned);
+        let others =
+            others.map(|(root, cycle)| (order[root] as usize, cycle.map(|x| x / cycle[TIME]))).collect();
         // What is collected on the way to the pinned state, and how long that takes.
         self.backward(&mut b);
         let mut cycle = with_time(self.pinned);
@@ -236,11 +307,13 @@ impl<'p> Elimination<'p> {
             add(&mut cycle, p, &b[self.plan.position[t as usize] as usize]);
         }
         let gain = cycle.map(|x| x / cycle[TIME]);
-        for b in &mut b {
+        let bias = |&p: &u32| {
+            let mut b = b[p as usize];
             let time = b[TIME];
             b[..LOSS].iter_mut().zip(&gain).for_each(|(b, g)| *b -= time * g);
-        }
-        let bias = self.plan.position.iter().map(|&p| b[p as usize]).collect();
+            b
+        };
+        let bias = self.plan.position.par_iter().with_min_len(CHUNK).map(bias).collect();
         Evaluation { gain, others, bias, cycle: cycle[TIME], loss: cycle[LOSS] }
     }
 
@@ -253,39 +326,112 @@ impl<'p> Elimination<'p> {
             x[plan.position[t as usize] as usize] = *p;
         }
         x[plan.position[self.pinned] as usize] = 0.0;
-        for f in 0..plan.fronts() {
-            let (begin, end) = (plan.first[f] as usize, plan.first[f + 1] as usize);
-            let (rows, k) = (plan.rows(f), end - begin);
-            let size = k + rows.len();
-            let own = &self.numbers[plan.offset[f]..plan.offset[f] + k * size];
-            for i in 0..k {
-                x[begin + i] *= self.inverse[begin + i];
-                let visits = x[begin + i];
-                let row = &own[i * size..(i + 1) * size];
-                (i + 1..k).for_each(|t| x[begin + t] += visits * row[t]);
-                rows.iter().zip(&row[k..]).for_each(|(&t, p)| x[t as usize] += visits * p);
+        // Down the tree ...
+        let ends = plan.pieces.iter().map(|p| plan.first[p.fronts.end] as usize);
+        let mut parts: Vec<_> = plan.pieces.iter().zip(cut(&mut x, ends)).collect();
+        let handed: Vec<Vec<f64>> = parts
+            .par_iter_mut()
+            .with_max_len(1)
+            .map(|(piece, inside)| {
+                let mut beyond = Vec::new();
+                if piece.limb {
+                    let rows = plan.rows(piece.fronts.end - 1);
+                    beyond.resize(rows.len(), 0.0);
+                    let base = plan.first[piece.fronts.start] as usize;
+                    let mut window = Window { base, inside, rows, beyond: &mut beyond };
+                    self.visits_down(piece.fronts.clone(), &mut window);
+                }
+                beyond
+            })
+            .collect();
+        for (piece, handed) in plan.pieces.iter().zip(handed) {
+            if piece.limb {
+                let rows = plan.rows(piece.fronts.end - 1);
+                rows.iter().zip(handed).for_each(|(&r, visits)| x[r as usize] += visits);
+            } else {
+                let mut window = Window { base: 0, inside: &mut x, rows: &[], beyond: &mut [] };
+                self.visits_down(piece.fronts.clone(), &mut window);
             }
         }
-        for f in (0..plan.fronts()).rev() {
+        // ... and up again.
+        for piece in plan.pieces.iter().rev().filter(|piece| !piece.limb) {
+            let mut window = Window { base: 0, inside: &mut x, rows: &[], beyond: &mut [] };
+            self.visits_up(piece.fronts.clone(), &mut window);
+        }
+        self.each_limb(&mut x, |fronts, mut window| self.visits_up(fronts, &mut window));
+        x[plan.position[self.pinned] as usize] = 1.0;
+        plan.position.par_iter().with_min_len(CHUNK).map(|&p| x[p as usize]).collect()
+    }
+
+    fn visits_down(&self, fronts: Range<usize>, x: &mut Window<'_, f64>) {
+        let plan = self.plan;
+        let mut handed: Vec<f64> = Vec::new();
+        for f in fronts {
             let (begin, end) = (plan.first[f] as usize, plan.first[f + 1] as usize);
             let (rows, k) = (plan.rows(f), end - begin);
             let size = k + rows.len();
-            let (own, beyond) = self.numbers[plan.offset[f]..plan.offset[f + 1]].split_at(k * size);
+            let (own, _) = self.numbers(f);
+            let (x_own, mut x_beyond) = x.split(begin, end);
+            handed.clear();
+            handed.resize(rows.len(), 0.0);
+            for i in 0..k {
+                x_own[i] *= self.inverse[begin + i];
+                let visits = x_own[i];
+                let row = &own[i * size..(i + 1) * size];
+                x_own[i + 1..].iter_mut().zip(&row[i + 1..k]).for_each(|(x, p)| *x += visits * p);
+                handed.iter_mut().zip(&row[k..]).for_each(|(x, p)| *x += visits * p);
+            }
+            rows.iter().zip(&handed).for_each(|(&r, visits)| *x_beyond.at(r) += visits);
+        }
+    }
+
+    fn visits_up(&self, fronts: Range<usize>, x: &mut Window<'_, f64>) {
+        let plan = self.plan;
+        for f in fronts.rev() {
+            let (begin, end) = (plan.first[f] as usize, plan.first[f + 1] as usize);
+            let (rows, k) = (plan.rows(f), end - begin);
+            let size = k + rows.len();
+            let (own, beyond) = self.numbers(f);
+            let (x_own, mut x_beyond) = x.split(begin, end);
             for (&r, redirected) in rows.iter().zip(beyond.chunks_exact(k)) {
-                let visits = x[r as usize];
-                redirected.iter().enumerate().for_each(|(j, p)| x[begin + j] += visits * p);
+                let visits = *x_beyond.at(r);
+                x_own.iter_mut().zip(redirected).for_each(|(x, p)| *x += visits * p);
             }
             for i in (0..k).rev() {
                 // What leads to a root ends there.
                 if self.inverse[begin + i] == 0.0 {
-                    x[begin + i] = 0.0;
+                    x_own[i] = 0.0;
                 }
-                let visits = x[begin + i];
-                (0..i).for_each(|j| x[begin + j] += visits * own[i * size + j]);
+                let visits = x_own[i];
+                x_own.iter_mut().zip(&own[i * size..i * size + i]).for_each(|(x, p)| *x += visits * p);
             }
         }
-        x[plan.position[self.pinned] as usize] = 1.0;
-        plan.position.iter().map(|&p| x[p as usize]).collect()
+    }
+}
+
+/// What a range of fronts sees of a vector by position: its own part, from `base` on, and the rows beyond that it touches.
+struct Window<'a, T> {
+    base: usize,
+    inside: &'a mut [T],
+    rows: &'a [u32],
+    beyond: &'a mut [T],
+}
+
+impl<T> Window<'_, T> {
+    /// The positions `begin..end`, and what comes after them.
+    fn split(&mut self, begin: usize, end: usize) -> (&mut [T], Window<'_, T>) {
+        let (own, after) = self.inside[begin - self.base..].split_at_mut(end - begin);
+        (own, Window { base: end, inside: after, rows: self.rows, beyond: self.beyond })
+    }
+
+    #[inline(always)]
+    fn at(&mut self, position: u32) -> &mut T {
+        let inside = position as usize - self.base;
+        if inside < self.inside.len() {
+            return &mut self.inside[inside];
+        }
+        // Those that a subtree touches are those that its last front touches.
+        &mut self.beyond[self.rows.partition_point(|&r| r < position)]
     }
 }
 
@@ -304,9 +450,88 @@ pub(crate) struct Evaluation {
     pub(crate) loss: f64,
 }
 
+/// Vectors are worked on in pieces of at least this many numbers.
+const CHUNK: usize = 1 << 14;
+
 #[inline(always)]
 fn add(sum: &mut Lanes, x: f64, b: &Lanes) {
     sum.iter_mut().zip(b).for_each(|(s, b)| *s += x * b);
+}
+
+/// Cuts a slice where its pieces end, the last one at its end.
+fn cut<T>(slice: &mut [T], ends: impl Iterator<Item = usize>) -> Vec<&mut [T]> {
+    let (mut rest, mut at) = (slice, 0);
+    ends.map(|end| {
+        let (piece, after) = std::mem::take(&mut rest).split_at_mut(end - at);
+        (rest, at) = (after, end);
+        piece
+    })
+    .collect()
+}
+
+impl Desk {
+    fn clear(&mut self) {
+        self.waiting.clear();
+        self.updates.clear();
+    }
+}
+
+/// Eliminates successive fronts, whose numbers and inverses these are; `chain` is what [`sort_entries`] made.
+fn eliminate_fronts(
+    plan: &Plan,
+    fronts: Range<usize>,
+    (entries, bucket): (&[(u32, u32, f64)], &[u32]),
+    all_numbers: &mut [f64],
+    all_inverse: &mut [f64],
+    desk: &mut Desk,
+) {
+    let Desk { local, front, panel, waiting, updates } = desk;
+    local.resize(plan.order.len(), 0);
+    let (numbers_base, inverse_base) = (plan.offset[fronts.start], plan.first[fronts.start] as usize);
+    let arch = Arch::new();
+    for f in fronts {
+        let (begin, end) = (plan.first[f] as usize, plan.first[f + 1] as usize);
+        let rows = plan.rows(f);
+        let k = end - begin;
+        let size = k + rows.len();
+        let stride = size + BESIDES;
+        front.clear();
+        front.resize(size * stride, 0.0);
+        (0..k).for_each(|i| front[i * stride + size + 1] = 1.0);
+        (begin..end).for_each(|j| local[j] = (j - begin) as u32);
+        rows.iter().enumerate().for_each(|(i, &r)| local[r as usize] = (k + i) as u32);
+        for &(i, t, p) in &entries[bucket[begin] as usize..bucket[end] as usize] {
+            front[local[i as usize] as usize * stride + local[t as usize] as usize] += p;
+        }
+        for _ in 0..plan.children[f] {
+            let child = waiting.pop().unwrap_or(0);
+            let touched = plan.rows(child);
+            let width = touched.len() + BESIDES;
+            let start = updates.len() - touched.len() * width;
+            for (i, &r) in touched.iter().enumerate() {
+                let into = &mut front[local[r as usize] as usize * stride..][..stride];
+                let from = &updates[start + i * width..][..width];
+                for (&t, x) in touched.iter().zip(from) {
+                    into[local[t as usize] as usize] += x;
+                }
+                let besides = into[size..].iter_mut().zip(&from[touched.len()..]);
+                besides.for_each(|(x, y)| *x += y);
+            }
+            updates.truncate(start);
+        }
+        let inverse = &mut all_inverse[begin - inverse_base..end - inverse_base];
+        arch.dispatch(|| eliminate(front, size, k, inverse, panel));
+        let numbers = &mut all_numbers[plan.offset[f] - numbers_base..plan.offset[f + 1] - numbers_base];
+        for i in 0..k {
+            numbers[i * size..(i + 1) * size].copy_from_slice(&front[i * stride..i * stride + size]);
+        }
+        for i in k..size {
+            let at = k * size + (i - k) * k;
+            numbers[at..at + k].copy_from_slice(&front[i * stride..i * stride + k]);
+            updates.extend_from_slice(&front[i * stride + k..(i + 1) * stride]);
+        }
+        waiting.push(f);
+    }
 }
 
 /// The transitions of a chain by the front in which they are needed: that of the first of the two positions.
@@ -335,86 +560,6 @@ fn sort_entries<'m>(plan: &Plan, row: impl Fn(usize) -> (&'m [u32], &'m [f64]), 
         entries[*at as usize] = (i, t, p);
         *at += 1;
     });
-}
-
-/// A state that is left with a smaller probability is not left: what would come of it is far below rounding, and the times
-/// would overflow.
-const NEVER: f64 = 1e-60;
-/// States eliminated together before the rest of a front hears of it.
-const BLOCK: usize = 32;
-/// Products of matrices with fewer multiplications than this are written out.
-const SMALL: usize = 4096;
-
-/// Eliminates the first k states of a front with `size` states, in rows of size + 1 numbers.
-#[inline(always)]
-fn eliminate(front: &mut [f64], size: usize, k: usize, inverse: &mut [f64], panel: &mut Vec<f64>) {
-    let stride = size + 1;
-    for begin in (0..k).step_by(BLOCK) {
-        let end = (begin + BLOCK).min(k);
-        for j in begin..end {
-            let (above, below) = front.split_at_mut((j + 1) * stride);
-            let own = &mut above[j * stride..];
-            let mut leaving: f64 = own[j + 1..].iter().sum();
-            if leaving < NEVER {
-                own[j + 1..].fill(0.0);
-                leaving = 0.0;
-            }
-            inverse[j] = if leaving > 0.0 { 1.0 / leaving } else { 0.0 };
-            // To a root goes what goes there: it is not redirected, but out of the chain.
-            let factor = if leaving > 0.0 { inverse[j] } else { 1.0 };
-            for (i, row) in (j + 1..size).zip(below.chunks_exact_mut(stride)) {
-                if row[j] == 0.0 {
-                    continue;
-                }
-                row[j] *= factor;
-                let x = row[j];
-                if leaving > 0.0 {
-                    // The other states of the block need all of their row, the rest only the columns of the block.
-                    let until = if i < end { stride } else { end };
-                    row[j + 1..until].iter_mut().zip(&own[j + 1..until]).for_each(|(r, o)| *r += x * o);
-                } else if i < end {
-                    row[size] += x;
-                }
-            }
-        }
-        let (m, width, depth) = (size - end, stride - end, end - begin);
-        if m == 0 {
-            continue;
-        }
-        let (above, below) = front.split_at_mut(end * stride);
-        // What went to roots of this block is out of the chain.
-        for j in (begin..end).filter(|&j| inverse[j] == 0.0) {
-            for row in below.chunks_exact_mut(stride) {
-                row[size] += row[j];
-            }
-        }
-        if m * width * depth < SMALL {
-            for row in below.chunks_exact_mut(stride) {
-                let (redirected, rest) = row.split_at_mut(end);
-                for (j, &x) in (begin..end).zip(&redirected[begin..]) {
-                    if x != 0.0 && inverse[j] != 0.0 {
-                        let own = &above[j * stride + end..(j + 1) * stride];
-                        rest.iter_mut().zip(own).for_each(|(r, o)| *r += x * o);
-                    }
-                }
-            }
-        } else {
-            // The rows of roots hold nothing but zeros beyond them.
-            panel.clear();
-            below.chunks_exact(stride).for_each(|row| panel.extend_from_slice(&row[begin..end]));
-            let own = MatRef::from_row_major_slice_with_stride(
-                &above[begin * stride + end..],
-                depth,
-                width,
-                stride,
-            );
-            let redirected = MatRef::from_row_major_slice(panel.as_slice(), m, depth);
-            // (In faer 0.24 the constructor for rows with a stride confuses the strides.)
-            let rest = MatMut::from_column_major_slice_with_stride_mut(&mut below[end..], width, m, stride)
-                .transpose_mut();
-            matmul(rest, Accum::Add, redirected, own, 1.0, Par::Seq);
-        }
-    }
 }
 
 #[cfg(test)]
@@ -452,16 +597,20 @@ mod tests {
         std::array::from_fn(|lane| ((s * 7 + lane * 13) % 11) as f64 / 11.0)
     }
 
-    /// Evaluates, and checks g + h = r + P h wherever another class cannot be reached.
-    fn check(rows: &[Row], pinned: usize) -> Evaluation {
-        let n = rows.len();
-        let graph = Graph::symmetric(n, |s| &rows[s].0);
+    fn evaluate(rows: &[Row], pinned: usize) -> Evaluation {
+        let graph = Graph::symmetric(rows.len(), |s| &rows[s].0);
         let plan = Plan::new(&graph, usize::MAX).unwrap();
         let row = |s: usize| (&rows[s].0[..], &rows[s].1[..]);
         let mut workspace = Workspace::default();
         // Twice, so that the workspace is not clean.
         Elimination::new(&plan, row, 0, &mut workspace).recycle(&mut workspace);
-        let evaluation = Elimination::new(&plan, row, pinned, &mut workspace).evaluate(row, reward);
+        Elimination::new(&plan, row, pinned, &mut workspace).evaluate(row, reward)
+    }
+
+    /// Evaluates, and checks g + h = r + P h wherever another class cannot be reached; the pinned state is recurrent.
+    fn check(rows: &[Row], pinned: usize) -> Evaluation {
+        let n = rows.len();
+        let evaluation = evaluate(rows, pinned);
         let at_home = |s: usize| evaluation.bias[s][LOSS] < 1e-40;
         for lane in 0..LOSS {
             let times = (0..n).filter(|&s| at_home(s)).map(|s| evaluation.bias[s][TIME]);
@@ -519,10 +668,59 @@ mod tests {
         assert!((evaluation.gain[0] - f64::midpoint(reward(0)[0], reward(1)[0])).abs() < 1e-14);
     }
 
+    /// A grid on which one is driven to a corner: a step away from it is nothing special, but to come to the other corner takes longer
+    /// than any number can hold.
+    #[test]
+    fn small_chances_multiply() {
+        let side = 150u32;
+        let rows: Vec<Row> = (0..side * side)
+            .map(|s| {
+                let (x, y) = (s % side, s / side);
+                let share = |inside: bool, p: f64| if inside { p } else { 0.0 };
+                let steps = [
+                    (s.wrapping_sub(1), share(x > 0, 0.49)),
+                    (s + 1, share(x + 1 < side, 0.01)),
+                    (s.wrapping_sub(side), share(y > 0, 0.49)),
+                    (s + side, share(y + 1 < side, 0.01)),
+                ];
+                let stay = 1.0 - steps.iter().map(|(_, p)| p).sum::<f64>();
+                steps.into_iter().filter(|(_, p)| *p > 0.0).chain([(s, stay)]).unzip()
+            })
+            .collect();
+        let corner = check(&rows, 0);
+        assert!(corner.others.is_empty() && corner.cycle < 1.1);
+        let other = evaluate(&rows, (side * side) as usize - 1);
+        assert!(other.others.len() == 1 && other.loss > 0.9);
+        for lane in 0..LOSS {
+            assert!((other.others[0].1[lane] - corner.gain[lane]).abs() < 1e-13);
+        }
+    }
+
+    #[test]
+    fn limbs_are_eliminated_beside_each_other_to_the_same_numbers() {
+        let rows = walk(150, 0, 9);
+        let graph = Graph::symmetric(rows.len(), |s| &rows[s].0);
+        let plan = Plan::new(&graph, usize::MAX).unwrap();
+        assert!(plan.pieces.iter().filter(|piece| piece.limb).count() >= 4);
+        assert!(plan.pieces.windows(2).all(|p| p[0].fronts.end == p[1].fronts.start));
+        assert_eq!((plan.pieces[0].fronts.start, plan.pieces.last().unwrap().fronts.end), (0, plan.fronts()));
+        check(&rows, 1234);
+        let row = |s: usize| (&rows[s].0[..], &rows[s].1[..]);
+        let with = |threads: usize| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            pool.install(|| {
+                let elimination = Elimination::new(&plan, row, 1234, &mut Workspace::default());
+                let evaluation = elimination.evaluate(row, reward);
+                (evaluation.gain, evaluation.bias, elimination.visits(row))
+            })
+        };
+        assert!(with(1) == with(3));
+    }
+
     #[test]
     fn visits_add_up_to_the_length_of_a_cycle_and_to_the_gain() {
-        let rows = walk(12, 0, 3);
-        let graph = Graph::symmetric(144, |s| &rows[s].0);
+        let rows = walk(120, 0, 3);
+        let graph = Graph::symmetric(rows.len(), |s| &rows[s].0);
         let plan = Plan::new(&graph, usize::MAX).unwrap();
         let row = |s: usize| (&rows[s].0[..], &rows[s].1[..]);
         let elimination = Elimination::new(&plan, row, 17, &mut Workspace::default());

@@ -2,6 +2,7 @@
 
 use acrl::Rng;
 use pulp::Arch;
+use rayon::prelude::*;
 
 use crate::elimination::{Elimination, Evaluation, LANES, LOSS, Lanes, TIME, Workspace};
 use crate::ordering::Graph;
@@ -17,8 +18,12 @@ const BUDGET: usize = 250_000_000;
 const LONG_CYCLE: f64 = 1e7;
 /// A smaller chance to leave a class is none.
 const NEVER: f64 = 1e-40;
+/// The most steps that are walked in search of a state that is visited often.
+const LONG_WALK: usize = 1_000_000;
 /// States that are tried as a reference.
 const ATTEMPTS: usize = 4;
+/// States are looked at in pieces of this many.
+const CHUNK: usize = 1 << 14;
 /// Iterations after which a chain counts as mixing too slowly.
 const PATIENCE: usize = 100;
 /// Iterations in place before each one that tells how far it is.
@@ -183,7 +188,7 @@ impl Evaluator {
 
     /// A state that is visited often: the one that a walk along the rule sees most.
     fn walk(&mut self, part: &Part, rule: &[u32]) -> usize {
-        let steps = 4 * part.len() + 1000;
+        let steps = (4 * part.len() + 1000).min(LONG_WALK);
         self.counts.clear();
         self.counts.resize(part.len(), 0);
         for step in 0..steps {
@@ -370,7 +375,7 @@ fn finish<'r>(
     for (group, evaluation) in evaluations.iter().enumerate() {
         let begin = group * GROUP;
         let mut mean = [0.0f64; LANES];
-        for s in (0..part.len()).filter(|&s| visits[s] > 0.0) {
+        let residual = |s: usize| {
             let choice = rule[s] as usize;
             let (targets, probabilities) = part.transitions(choice);
             let own = &evaluation.bias[s];
@@ -380,8 +385,19 @@ fn finish<'r>(
                 let h = &evaluation.bias[t as usize];
                 (0..LANES).for_each(|lane| residual[lane] += p * (h[lane] - own[lane]));
             }
-            let share = visits[s] / total;
-            (0..LANES).for_each(|lane| mean[lane] += share * residual[lane].abs());
+            residual
+        };
+        // Piece by piece, so that the sum is the same whatever the number of threads.
+        let sums = visits.par_chunks(CHUNK).enumerate().map(|(piece, visits)| {
+            let mut sum = [0.0f64; LANES];
+            for (s, visits) in (piece * CHUNK..).zip(visits).filter(|(_, visits)| **visits > 0.0) {
+                let share = visits / total;
+                sum.iter_mut().zip(residual(s)).for_each(|(x, r)| *x += share * r.abs());
+            }
+            sum
+        });
+        for sum in sums.collect::<Vec<Lanes>>() {
+            mean.iter_mut().zip(sum).for_each(|(x, y)| *x += y);
         }
         let members = (width - begin).min(GROUP);
         errors[begin..begin + members].copy_from_slice(&mean[..members]);

@@ -6,6 +6,7 @@
 //! Lagrangian exceeds max_{s,a} (ρ(s, a) + Σ p v − v(s)) − λ·c.
 
 use pulp::Arch;
+use rayon::prelude::*;
 
 use crate::FiniteTask;
 use crate::evaluate::{Evaluated, Evaluator};
@@ -22,6 +23,11 @@ const LIMIT: f64 = 1e6;
 const PATIENCE_PRICE: f64 = 1e-4;
 /// Rounds without a new column after which there is nothing more to find.
 const STALLED: usize = 60;
+
+/// With at least this many states a sweep goes through the two halves beside each other, each with the other's values from before.
+const HALVES: usize = 1 << 16;
+/// Choices and states are looked at in pieces of this many.
+const CHUNK: usize = 1 << 14;
 
 /// A rule's value vector.
 pub(crate) struct Column {
@@ -142,6 +148,8 @@ pub(crate) struct Interleaved<'t> {
     rule: Vec<u32>,
     evaluated: Option<Evaluated>,
     v: Vec<f64>,
+    /// The values before a sweep.
+    before: Vec<f64>,
     /// Σ w_i r_i of each choice.
     rho: Vec<f64>,
     stalled: usize,
@@ -157,6 +165,7 @@ impl<'t> Interleaved<'t> {
             rule: (0..part.len()).map(|s| part.choices_of(s).start as u32).collect(),
             evaluated: None,
             v: vec![0.0; part.len()],
+            before: Vec::new(),
             rho: vec![0.0; part.choice_count()],
             stalled: 0,
             limit: LIMIT.max(100.0 * part.len() as f64),
@@ -225,9 +234,11 @@ impl<'t> Interleaved<'t> {
     pub(crate) fn improve(&mut self, task: &FiniteTask<'_>, weights: &[f64], distance: f64) -> f64 {
         let part = self.part;
         let scale: f64 = weights.iter().zip(task.ranges()).map(|(w, r)| (w * r).abs()).sum();
-        for (c, rho) in self.rho.iter_mut().enumerate() {
-            *rho = dot(task.rewards(part.choice(c)), weights);
-        }
+        self.rho
+            .par_iter_mut()
+            .with_min_len(CHUNK)
+            .enumerate()
+            .for_each(|(c, rho)| *rho = dot(task.rewards(part.choice(c)), weights));
         let Some(evaluated) = &self.evaluated else { return f64::INFINITY };
         let gain = dot(&evaluated.values, weights);
         // Where two parts of the model are as good as each other it would be right to stay in either, and no rule would lead
@@ -240,7 +251,6 @@ impl<'t> Interleaved<'t> {
         let tie = (4.0 * error).clamp(1e-12 * scale, 1e-9 * scale);
         let limit = scale * self.limit;
         self.v.iter_mut().for_each(|v| *v = if v.is_nan() { -limit } else { v.clamp(-limit, limit) });
-        let arch = Arch::new();
         // Rules that come round again and again: a step of plain policy iteration in between is never for the worse.
         let sweeps = match self.stalled {
             9.. if self.stalled % 2 == 1 => 0,
@@ -248,67 +258,106 @@ impl<'t> Interleaved<'t> {
             _ => SWEEPS,
         };
         for sweep in 0..sweeps {
-            arch.dispatch(
-                #[inline(always)]
-                || self.sweep(gain + price, sweep % 2 == 1),
-            );
+            self.sweep(gain + price, sweep % 2 == 1);
         }
-        arch.dispatch(
-            #[inline(always)]
-            || self.greedy(scale, tie),
-        )
+        self.greedy(scale, tie)
     }
 
     /// One Gauss–Seidel sweep: v(s) ← max_a (ρ_a − g + Σ_{t ≠ s} p v(t))/(1 − p(s)).
-    #[inline(always)]
     fn sweep(&mut self, gain: f64, backwards: bool) {
-        let (part, v, rho) = (self.part, &mut self.v, &self.rho);
-        let n = part.len();
-        for i in 0..n {
-            let s = if backwards { n - 1 - i } else { i };
-            let mut best = f64::NEG_INFINITY;
-            for c in part.choices_of(s) {
-                let (targets, probabilities) = part.transitions(c);
-                let mut x = rho[c] - gain;
-                for (&t, p) in targets.iter().zip(probabilities) {
-                    x += p * v[t as usize];
-                }
-                // Where an action stays for good, a step counts as a step.
-                let x = if targets.is_empty() { x + v[s] } else { x / (1.0 - part.stay(c)) };
-                best = best.max(x);
-            }
-            v[s] = best;
+        let (part, rho) = (self.part, &self.rho);
+        let arch = Arch::new();
+        if part.len() < HALVES {
+            return arch.dispatch(
+                #[inline(always)]
+                || sweep_range(part, rho, gain, backwards, 0, &mut self.v, &[]),
+            );
         }
+        self.before.clone_from(&self.v);
+        let (half, before) = (part.len() / 2, &self.before[..]);
+        let (lower, upper) = self.v.split_at_mut(half);
+        let go = |first: usize, own: &mut [f64]| {
+            arch.dispatch(
+                #[inline(always)]
+                || sweep_range(part, rho, gain, backwards, first, own, before),
+            );
+        };
+        rayon::join(|| go(0, lower), || go(half, upper));
     }
 
     /// Takes the rule that is greedy for v, keeping actions that tie, and returns max (ρ_a + Σ p v − v(s)).
-    #[inline(always)]
     fn greedy(&mut self, scale: f64, tie: f64) -> f64 {
         let (part, v, rho) = (self.part, &self.v, &self.rho);
-        let advance = |s: usize, c: usize| {
-            let (targets, probabilities) = part.transitions(c);
-            let rise = |(&t, p): (&u32, &f64)| p * (v[t as usize] - v[s]);
-            rho[c] + targets.iter().zip(probabilities).map(rise).sum::<f64>()
-        };
-        let (mut bound, mut size) = (f64::NEG_INFINITY, 0.0f64);
-        for s in 0..part.len() {
-            let own = advance(s, self.rule[s] as usize);
-            let (mut best, mut choice) = (own + tie + 4e-16 * v[s].abs(), self.rule[s]);
-            let mut most = own;
-            for c in part.choices_of(s) {
-                let x = advance(s, c);
-                most = most.max(x);
-                if x > best {
-                    (best, choice) = (x, c as u32);
-                }
-            }
-            self.rule[s] = choice;
-            bound = bound.max(most);
-            size = size.max(v[s].abs());
-        }
+        let arch = Arch::new();
+        let pieces = self.rule.par_chunks_mut(CHUNK).enumerate();
+        let most = pieces.map(|(i, rule)| {
+            arch.dispatch(
+                #[inline(always)]
+                || greedy_range(part, rho, v, tie, i * CHUNK, rule),
+            )
+        });
+        let (bound, size) =
+            most.reduce(|| (f64::NEG_INFINITY, 0.0f64), |(bound, size), (b, s)| (bound.max(b), size.max(s)));
         // What rounding may have hidden.
         bound + 1e-15 * (scale + size)
     }
+}
+
+/// A sweep over the states from `first` on, whose values these are; those of others are in `before`.
+#[inline(always)]
+fn sweep_range(
+    part: &Part,
+    rho: &[f64],
+    gain: f64,
+    backwards: bool,
+    first: usize,
+    own: &mut [f64],
+    before: &[f64],
+) {
+    let n = own.len();
+    for i in 0..n {
+        let i = if backwards { n - 1 - i } else { i };
+        let mut best = f64::NEG_INFINITY;
+        for c in part.choices_of(first + i) {
+            let (targets, probabilities) = part.transitions(c);
+            let mut x = rho[c] - gain;
+            for (&t, p) in targets.iter().zip(probabilities) {
+                let t = t as usize;
+                x += p * own.get(t.wrapping_sub(first)).copied().unwrap_or_else(|| before[t]);
+            }
+            // Where an action stays for good, a step counts as a step.
+            let x = if targets.is_empty() { x + own[i] } else { x / (1.0 - part.stay(c)) };
+            best = best.max(x);
+        }
+        own[i] = best;
+    }
+}
+
+/// The greedy rule of the states from `first` on; max (ρ_a + Σ p v − v(s)) and max |v(s)| there.
+#[inline(always)]
+fn greedy_range(part: &Part, rho: &[f64], v: &[f64], tie: f64, first: usize, rule: &mut [u32]) -> (f64, f64) {
+    let advance = |s: usize, c: usize| {
+        let (targets, probabilities) = part.transitions(c);
+        let rise = |(&t, p): (&u32, &f64)| p * (v[t as usize] - v[s]);
+        rho[c] + targets.iter().zip(probabilities).map(rise).sum::<f64>()
+    };
+    let (mut bound, mut size) = (f64::NEG_INFINITY, 0.0f64);
+    for (s, rule) in (first..).zip(rule) {
+        let own = advance(s, *rule as usize);
+        let (mut best, mut choice) = (own + tie + 4e-16 * v[s].abs(), *rule);
+        let mut most = own;
+        for c in part.choices_of(s) {
+            let x = advance(s, c);
+            most = most.max(x);
+            if x > best {
+                (best, choice) = (x, c as u32);
+            }
+        }
+        *rule = choice;
+        bound = bound.max(most);
+        size = size.max(v[s].abs());
+    }
+    (bound, size)
 }
 
 fn dot(x: &[f64], y: &[f64]) -> f64 {

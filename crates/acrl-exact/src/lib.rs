@@ -30,6 +30,7 @@ pub mod drn;
 mod elimination;
 mod evaluate;
 mod executable;
+mod front;
 mod graph;
 mod interleave;
 mod lead;

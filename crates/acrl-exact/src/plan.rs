@@ -1,5 +1,7 @@
 //! In which order the states of a model are eliminated, and what fills in: worked out once, whatever the rule.
 
+use std::ops::Range;
+
 use crate::ordering::{Graph, nested_dissection};
 
 const NONE: u32 = u32::MAX;
@@ -19,7 +21,24 @@ pub(crate) struct Plan {
     pub(crate) children: Vec<u32>,
     /// Where each front's numbers begin.
     pub(crate) offset: Vec<usize>,
+    /// All fronts, in pieces.
+    pub(crate) pieces: Vec<Piece>,
 }
+
+/// Successive fronts.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Piece {
+    pub(crate) fronts: Range<usize>,
+    /// Whether these are a whole subtree, which can be eliminated beside the others.
+    pub(crate) limb: bool,
+}
+
+/// A limb has at most this share of all work ...
+const LARGEST_LIMB: f64 = 1.0 / 8.0;
+/// ... and at least this share: smaller ones are not worth it.
+const SMALLEST_LIMB: f64 = 1.0 / 256.0;
+/// With fewer multiplications in all there are no limbs.
+const LITTLE_WORK: f64 = 1e7;
 
 impl Plan {
     /// Orders the states of a graph; `None` if more than `budget` numbers would have to be stored.
@@ -32,6 +51,7 @@ impl Plan {
         let mut plan = tree.fronts(&counts);
         plan.fill_rows(graph);
         plan.measure();
+        plan.divide();
         debug_assert_eq!(plan.order.len(), n);
         (plan.entries() <= budget).then_some(plan)
     }
@@ -94,6 +114,47 @@ impl Plan {
             let u = self.rows(f).len();
             offset += k * (k + u) + u * k;
             self.offset.push(offset);
+        }
+    }
+
+    /// Finds subtrees that can be eliminated beside each other. Whether they are or not does not depend on the machine, and
+    /// so neither do the sums.
+    fn divide(&mut self) {
+        let fronts = self.fronts();
+        // Of each front: the first one of its subtree, its children, and the work in its subtree.
+        let (mut begin, mut work) = (vec![0usize; fronts], vec![0.0f64; fronts]);
+        let mut children: Vec<Vec<usize>> = vec![Vec::new(); fronts];
+        let mut waiting: Vec<usize> = Vec::new();
+        for f in 0..fronts {
+            let k = (self.first[f + 1] - self.first[f]) as f64;
+            let size = k + self.rows(f).len() as f64;
+            work[f] = k * size * size;
+            children[f] = waiting.split_off(waiting.len() - self.children[f] as usize);
+            work[f] += children[f].iter().map(|&c| work[c]).sum::<f64>();
+            begin[f] = children[f].first().map_or(f, |&c| begin[c]);
+            waiting.push(f);
+        }
+        let total: f64 = waiting.iter().map(|&f| work[f]).sum();
+        let mut limbs: Vec<usize> = Vec::new();
+        let mut open = if total < LITTLE_WORK { Vec::new() } else { waiting };
+        while let Some(f) = open.pop() {
+            if work[f] > LARGEST_LIMB * total {
+                open.extend(&children[f]);
+            } else if work[f] >= SMALLEST_LIMB * total {
+                limbs.push(f);
+            }
+        }
+        limbs.sort_unstable();
+        let mut at = 0;
+        for f in limbs {
+            if begin[f] > at {
+                self.pieces.push(Piece { fronts: at..begin[f], limb: false });
+            }
+            self.pieces.push(Piece { fronts: begin[f]..f + 1, limb: true });
+            at = f + 1;
+        }
+        if at < fronts {
+            self.pieces.push(Piece { fronts: at..fronts, limb: false });
         }
     }
 }
@@ -217,6 +278,7 @@ impl Tree {
             rows: Vec::new(),
             children: stack.iter().map(|g| g.children).collect(),
             offset: Vec::new(),
+            pieces: Vec::new(),
         }
     }
 }
