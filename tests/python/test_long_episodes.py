@@ -16,7 +16,7 @@ EPISODE, BURST = 1000, 50
 
 
 class Bursts(gymnasium.Env[Any, Any]):
-    """Now and then there is a hazard, a cost of 1 a step: .08 on average for who stays, which is rewarded, and .006 else.
+    """Now and then there is a hazard, a cost of 1 a step: .08 on average for who stays, which is rewarded, else .006.
 
     A goal is never reached.
     """
