@@ -402,7 +402,9 @@ def main() -> None:
     parser.add_argument("--acrl", help="our program; without it the peers are compared with each other")
     parser.add_argument("--classes", nargs="+", choices=SIZES, default=list(SIZES), help="these models only")
     parser.add_argument("--sizes", nargs="+", type=int, help="these sizes, of every class")
-    parser.add_argument("--skip", nargs="+", default=[], metavar="CLASS-SIZE", help="leave these models out: plain-1000")
+    parser.add_argument(
+        "--skip", nargs="+", default=[], metavar="CLASS-SIZE", help="leave these models out: plain-1000"
+    )
     parser.add_argument("--peers", nargs="*", choices=PEERS, default=PEERS, help="these peers only; none: acrl alone")
     parser.add_argument("--quick", action="store_true", help="small models only")
     parser.add_argument(

@@ -103,7 +103,9 @@ class Agent:
         scales: The range of each requirement's reward, by name or in order. Default 1 each.
         objective_scale: The range of the objective. Default 1.
         multipliers: Where λ starts, by name or in order. Default 0 each.
-        tolerance: The certified shortfall that counts as met, as a share of the reward's range.
+        tolerance: The certified shortfall that counts as met, as a share of the reward's range. With a policy of
+            `acrl.train` it is no more than a twentieth of what the requirement asks for: of the distance between its
+            bound and the worst that the policy settles at.
         deterministic: What ``predict`` is told. Default as an `acrl.Policy` is meant to act, and True for others.
         steering: For an `acrl.Policy`: see `Advice`. Default what it advises, and "policy" with an epoch that is
             fixed. An agent that is steered by its policy goes over to the policy's library when "auto" has made
@@ -242,7 +244,7 @@ class Agent:
     def certificate(self) -> dict[str, Certified]:
         """How far each requirement can be behind, by name."""
         steps, entries = self._native.certificate()
-        scales = self._native.scales()
+        tolerances = self._native.tolerances(self._tolerance)
         return {
             name: Certified(
                 name=name,
@@ -250,11 +252,11 @@ class Agent:
                 direction=requirement.direction,
                 average=average,
                 shortfall=shortfall,
-                met=steps > 0 and shortfall <= self._tolerance * scale,
+                met=steps > 0 and shortfall <= tolerance,
                 steps=steps,
             )
-            for (name, bound, average, shortfall), requirement, scale in zip(
-                entries, self._required, scales, strict=True
+            for (name, bound, average, shortfall), requirement, tolerance in zip(
+                entries, self._required, tolerances, strict=True
             )
         }
 

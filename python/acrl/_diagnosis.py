@@ -23,6 +23,8 @@ class Diagnosis:
     names: tuple[str, ...]
     evidence: dict[str, float | None]
     sentence: str
+    #: Requirements whose reward never changed in training, so that nothing could be learnt about it.
+    unseen: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return self.sentence
@@ -39,9 +41,41 @@ def diagnosed(
         steps: The steps so far.
         by: What it rests on: an exact model, the library of a trained policy, or what the policy was seen to do.
     """
-    verdict, about = found["verdict"], tuple(found["names"])
-    told = _sentence(verdict, ", ".join(about or names), steps, by)
-    return Diagnosis(verdict, about, dict(found["evidence"]), told)
+    verdict, about, unseen = found["verdict"], tuple(found["names"]), tuple(found.get("unseen", ()))
+    evidence = dict(found["evidence"])
+    if unseen and steps > 0:
+        told = _never_seen(unseen)
+    elif verdict in ("converging", "policy_insufficient") and steps > 0 and _undecided(evidence):
+        told = _unsure(verdict, ", ".join(about or names))
+    else:
+        told = _sentence(verdict, ", ".join(about or names), steps, by)
+    return Diagnosis(verdict, about, evidence, told, unseen)
+
+
+def _undecided(evidence: Mapping[str, float | None]) -> bool:
+    """Whether what the policy settles at is not known well enough to say that it can, or cannot, meet the bounds."""
+    slack, error = evidence.get("settled_slack"), evidence.get("settled_error")
+    return slack is not None and error is not None and abs(slack) < error
+
+
+def _never_seen(names: Sequence[str]) -> str:
+    rewards = "the reward of " + names[0] if len(names) == 1 else "the rewards of " + ", ".join(names)
+    return (
+        f"Policy insufficient: training never saw {rewards} change, so that nothing could be learnt about it; train "
+        "longer, or begin where it can be had."
+    )
+
+
+def _unsure(verdict: str, names: str) -> str:
+    if verdict == "converging":
+        return (
+            f"Not decided yet: {names} may be met with more steps; what the policy settles at is too close to the "
+            "bounds to tell."
+        )
+    return (
+        f"Policy insufficient: the multipliers of {names} are where nothing else matters, and it is not met; train the "
+        "policy longer, or lower a bound."
+    )
 
 
 def _sentence(verdict: str, names: str, steps: int, by: str) -> str:

@@ -160,7 +160,6 @@ class _Watch:
         averages = np.array([agent._native.averages() for agent in agents])
         prices = np.array([agent._native.multipliers() for agent in agents])
         shortfalls = np.array([agent._native.shortfalls() for agent in agents])
-        scales = np.array(agents[0]._native.scales())
         objective = agents[0]._objective_name
         self.snapshots.append(
             {
@@ -172,7 +171,7 @@ class _Watch:
                 "multipliers": [_spread(column) for column in prices.T],
                 "first": prices[0].tolist(),
                 "shortfalls": shortfalls.max(axis=0).tolist(),
-                "tolerances": (agents[0]._tolerance * scales).tolist(),
+                "tolerances": agents[0]._native.tolerances(agents[0]._tolerance),
             }
         )
 
@@ -185,7 +184,7 @@ def _outcome(agents: list[Agent], policy: Policy, step_size: float, tolerance: f
     """What ``acrl run --json`` says of the runs."""
     first, objective = agents[0], policy.objective
     certificates = [agent.certificate for agent in agents]
-    scales = dict(zip(first.requirements, first._native.scales(), strict=True))
+    tolerances = dict(zip(first.requirements, first._native.tolerances(tolerance), strict=True))
     averages: dict[str, float] = {}
     worst: dict[str, float] = {}
     if objective is not None:
@@ -209,7 +208,7 @@ def _outcome(agents: list[Agent], policy: Policy, step_size: float, tolerance: f
             "strict": behind <= 0,
             "shortfall": max(behind, 0.0),
             "certificate": max(each.shortfall for each in of_runs),
-            "tolerance": tolerance * scales[name],
+            "tolerance": tolerances[name],
         }
     diagnoses = [json.loads(agent._native.diagnosis(tolerance)) for agent in agents]
     learner, method, trained, seed = policy._file.training

@@ -83,8 +83,9 @@ class Iteration:
 _BATCH = 2048
 #: Steps for which a behaviour is held until it counts, steps of which it counts, and weights drawn beside the regular.
 _SETTLING, _MEASURED, _DRAWN = 250, 500, 12
-#: The share of the steps of a training that may go into measuring what the policy settles at.
-_SHARE = 0.15
+#: The share of the steps of a training that goes into measuring what the policy settles at, and the most of it, where
+#: values are not known well enough then or episodes are long.
+_SHARE, _MOST = 0.15, 0.25
 
 
 class Training:
@@ -251,16 +252,37 @@ class Training:
 
     def _finish(self, progress: Progress | None) -> bytes:
         trainer = self._trainer
-        whole = trainer.settler(_DRAWN, _SETTLING, _MEASURED, False).steps * len(self._lanes)
+        budget = int(_MOST * self._total / len(self._lanes))
+        whole = trainer.settler(_DRAWN, _SETTLING, _MEASURED, 0, False).steps * len(self._lanes)
         factor = float(np.clip(_SHARE * self._total / whole, 0.1, 2.0))
-        times = (max(int(factor * _SETTLING), 1), max(int(factor * _MEASURED), 1))
+        settling, measured = max(int(factor * _SETTLING), 1), max(int(factor * _MEASURED), 1)
         drawing = False
         if any(choices is not None for choices, _, _ in self._lanes.parts):
             # The likeliest choice may run in circles where drawn ones do not.
-            best = [self._settle(trainer.settler(None, *times, drawn), progress).corners for drawn in (False, True)]
+            tried = [trainer.settler(None, settling, measured, 0, drawing) for drawing in (False, True)]
+            best = [self._settle(settler, progress).corners for settler in tried]
             drawing = float(np.sum(best[1]) - np.sum(best[0])) > 0.02 * len(best[0])
-        settler = self._settle(trainer.settler(_DRAWN, *times, drawing), progress)
+            budget = max(budget - sum(settler.steps for settler in tried), 0)
+        drawn, measured = self._whole_episodes(settling, measured, budget)
+        settler = self._settle(trainer.settler(drawn, settling, measured, budget, drawing), progress)
         return trainer.finish(settler, self.steps, self._complete)
+
+    def _whole_episodes(self, settling: int, measured: int, budget: int) -> tuple[int, int]:
+        """The weights drawn beside the regular, and the steps to measure at each: whole episodes, as far as possible.
+
+        A part of an episode says little about the rest. Where episodes are long fewer weights are drawn.
+        """
+
+        def steps(drawn: int, measured: int) -> int:
+            return self._trainer.settler(drawn, settling, measured, 0, False).steps
+
+        episode = max(round(self._trainer.episode or 1.0), 1)
+        whole, most = episode * -(-measured // episode), max(budget, steps(_DRAWN, measured))
+        for drawn in range(_DRAWN, -1, -1):
+            if steps(drawn, whole) <= most:
+                return drawn, whole
+        rounds = steps(0, measured) // (settling + measured)
+        return 0, max(most // rounds - settling, measured)
 
     def _settle(self, settler: _acrl.Settler, progress: Progress | None) -> _acrl.Settler:
         seen = self._lanes.reset() if self._observations is None else self._observations
@@ -328,7 +350,8 @@ def train(
             a vector. Without it "reward", "reward0" …, "cost", "terminated", "truncated" and the numbers of ``info``
             are known.
         total_steps: Steps of the environment, in all lanes; measuring what the policy settles at takes up to a
-            quarter of that on top of it, and several thousand steps at least.
+            quarter of that on top of it, and several thousand steps at least. It is measured over whole episodes, and
+            over more of them until the averages are known to a hundredth of what they differ by.
         seed: Same seed, same result, if the environment keeps to its seed.
         num_envs: Copies of the environment; default 16.
         scales: The ranges of rewards' averages, by name, in units of which they are weighed against each other;

@@ -115,7 +115,10 @@ impl PolicyFile {
         container.nothing_left()?;
         let rewards = specification.requirements().len() + 1;
         let fits = |v: &Vec<f64>| v.len() == rewards && v.iter().all(|x| x.is_finite());
-        let fits_entry = |e: &Settled| fits(&e.weights) && fits(&e.values) && e.travel.iter().all(fits);
+        let errors =
+            |e: &Settled| e.errors.is_empty() || (fits(&e.errors) && e.errors.iter().all(|x| *x >= 0.0));
+        let fits_entry =
+            |e: &Settled| fits(&e.weights) && fits(&e.values) && errors(e) && e.travel.iter().all(fits);
         if !meta.library.entries.iter().all(fits_entry) {
             let message = format!("an entry of its library has not {rewards} weights and values");
             return Err(PolicyFileError::Inconsistent(message));

@@ -28,10 +28,28 @@ impl SeenRewards {
 
     /// Takes note of the rewards r₀ … r_m in each lane.
     pub(crate) fn visit(&mut self, rewards: &Rows) {
-        for lane in 0..rewards.lanes() {
-            let known = |v: &Vec<f64>| v.iter().enumerate().all(|(i, r)| *r == rewards.at(i + 1, lane));
-            if self.furthest || !self.vectors.iter().any(known) {
-                self.add(rewards.lane(lane).skip(1).collect());
+        (0..rewards.lanes()).for_each(|lane| self.visit_lane(rewards, lane));
+    }
+
+    fn visit_lane(&mut self, rewards: &Rows, lane: usize) {
+        let known = |v: &Vec<f64>| v.iter().enumerate().all(|(i, r)| *r == rewards.at(i + 1, lane));
+        if self.furthest || !self.vectors.iter().any(known) {
+            self.add(rewards.lane(lane).skip(1).collect());
+        }
+    }
+
+    /// The same in lanes that made a step. At little cost, unless it is `thorough`: of many vectors no more than the
+    /// furthest along each axis are looked for then, so that no reward that is rare is missed.
+    pub(crate) fn glance(&mut self, rewards: &Rows, valid: &[bool], thorough: bool) {
+        for lane in (0..rewards.lanes()).filter(|lane| valid[*lane]) {
+            if thorough || !self.furthest {
+                self.visit_lane(rewards, lane);
+                continue;
+            }
+            for i in 0..rewards.len() - 1 {
+                if rewards.at(i + 1, lane) > self.vectors[i][i] {
+                    self.vectors[i] = rewards.lane(lane).skip(1).collect();
+                }
             }
         }
     }
@@ -85,6 +103,20 @@ impl SeenRewards {
 mod tests {
     use super::*;
     use acrl::mixture::game_value;
+
+    #[test]
+    fn a_glance_misses_no_reward_that_is_rare() {
+        let (mut seen, mut rng) = (SeenRewards::default(), Rng::new(2));
+        let mut rewards = Rows::zeros(3, 2);
+        rewards.set_lane(1, &[0.0, 9.0, 9.0]); // no step
+        for step in 0..1_000 {
+            rewards.set_lane(0, &[0.0, rng.uniform(), f64::from(step == 777)]);
+            seen.glance(&rewards, &[true, false], step % 8 == 0);
+        }
+        assert!(seen.furthest);
+        assert_eq!(seen.vectors.iter().filter(|v| v[1] == 1.0).count(), 1);
+        assert!(seen.vectors[0][0] > 0.99);
+    }
 
     #[test]
     fn few_vectors_are_kept_and_many_are_summed_up() {

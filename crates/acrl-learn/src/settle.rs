@@ -58,7 +58,8 @@ pub fn settle(task: &BatchTask<'_>, policy: &mut dyn BatchPolicy, seed: u64) -> 
             let lost = |lane: usize, i: usize| SETTLING as f64 * values[i] - on_the_way.at(i, lane);
             let from = |lane: usize| (0..values.len()).map(|i| lost(lane, i)).collect();
             let travel = (j * starts..j * starts + n).map(from).collect();
-            library.entries.push(Settled { weights, values, place: 0, travel });
+            // Long settled, and from starts that agree: taken as exact.
+            library.entries.push(Settled { weights, values, travel, ..Settled::default() });
         }
     }
     let corners: Vec<Vec<f64>> = library.entries[..n].iter().map(|entry| entry.values.clone()).collect();

@@ -13,9 +13,24 @@ const AGREEMENT: f64 = 0.25;
 const STUCK: f64 = 0.5;
 /// The share of visits that may get stuck.
 const MAY_BE_STUCK: f64 = 0.05;
+/// Weightings are visited again, as long as there are steps left, until the standard errors of all values are within this
+/// share of how far values lie apart.
+const PRECISE: f64 = 0.01;
+/// The weight of what all weightings' visits differ by beside that of one, in visits: three visits that agree by chance, as
+/// those without a rare cost do, do not prove that a value is exact.
+const SHARED: f64 = 4.0;
+/// The standard errors within which a difference says nothing.
+const ERRORS: f64 = 2.0;
 
 /// The [library](crate::settle()) of a policy, found while somebody else steps the lanes: each lane holds one
 /// weighting after the other, so that each starts where others have led.
+///
+/// Visits of one weighting differ, and that says how well its value is known: by var_j/n_j after n_j visits, where var_j is
+/// the variance of its own visits, moderated by that of all, and never less than that of all: visits that were lucky
+/// differ by little, and must have neither a smaller error nor fewer further visits for that. So errors are right where
+/// visits of all weightings differ about alike, and too large for those whose visits differ by less. They can be too small
+/// where rare rewards come at few weightings alone, and visits of those saw none. Where a value is not known well enough,
+/// further visits follow, until the budget is spent.
 ///
 /// Ask for the [weights](Self::weights), act with them, [tell](Self::observe) the rewards, until it [is
 /// over](Self::is_over).
@@ -35,18 +50,35 @@ pub struct Settling {
     counts: Vec<f64>,
     /// The averages of each visit, by weighting.
     visits: Vec<Vec<Vec<f64>>>,
+    /// The steps measured, by weighting.
+    spent: Vec<f64>,
+    /// The most steps in each lane.
+    budget: usize,
+    rng: Rng,
+}
+
+/// What was found out about a weighting.
+struct Found {
+    /// V₀ … V_m.
+    values: Vec<f64>,
+    /// The standard deviations of a visit's averages.
+    deviations: Vec<f64>,
+    /// Whether visits agree.
+    agreed: bool,
 }
 
 impl Settling {
     /// For rewards with the ranges R₀ … R_m: every weighting is held for `settling` steps of which nothing is noted, and
     /// `measured` steps of which the averages are. `drawn` is the number of weightings beside the regular ones; with
-    /// `None` there are only the corners.
+    /// `None` there are only the corners. Each is visited three times; up to `budget` steps in each lane go on from there, where
+    /// that was not enough.
     pub fn new(
         scales: &[f64],
         objective: bool,
         lanes: usize,
         drawn: Option<usize>,
         (settling, measured): (usize, usize),
+        budget: usize,
         seed: u64,
     ) -> Self {
         let mut rng = Rng::stream(seed, u64::MAX - 1);
@@ -74,7 +106,10 @@ impl Settling {
             sums: Rows::zeros(scales.len(), lanes),
             counts: vec![0.0; lanes],
             visits: vec![Vec::new(); weightings.len()],
+            spent: vec![0.0; weightings.len()],
             weightings,
+            budget,
+            rng,
         };
         settling.set_weights();
         settling
@@ -93,7 +128,7 @@ impl Settling {
         &self.weights
     }
 
-    /// Steps in each lane.
+    /// Steps in each lane, as far as is known.
     pub fn steps(&self) -> usize {
         self.rounds.len() * (self.settling + self.measured)
     }
@@ -124,35 +159,104 @@ impl Settling {
             if self.counts[lane] > 0.0 {
                 let average = self.sums.lane(lane).map(|sum| sum / self.counts[lane]).collect();
                 self.visits[*j].push(average);
+                self.spent[*j] += self.counts[lane];
             }
         }
         self.sums.as_mut_slice().fill(0.0);
         self.counts.fill(0.0);
         (self.step, self.round) = (0, self.round + 1);
+        if self.is_over() && self.steps() + self.settling + self.measured <= self.budget {
+            self.visit_again();
+        }
         self.set_weights();
+    }
+
+    /// One more round for what is known least, if it is not known well enough.
+    fn visit_again(&mut self) {
+        let found = self.found();
+        let kept = |j: usize| self.is_kept(j, &found[j]);
+        let mut lanes = Vec::with_capacity(self.counts.len());
+        let width = |i: usize| {
+            let values = || (0..found.len()).filter(|j| kept(*j)).map(|j| found[j].values[i]);
+            values().fold(f64::NEG_INFINITY, f64::max) - values().fold(f64::INFINITY, f64::min)
+        };
+        let widths: Vec<f64> =
+            self.scales.iter().enumerate().map(|(i, scale)| width(i).max(1e-3 * scale)).collect();
+        // The largest variance of a visit, in units of how far values lie apart.
+        let unsure = |j: usize| {
+            let parts = found[j].deviations.iter().zip(&widths);
+            parts.map(|(deviation, width)| (deviation / width).powi(2)).fold(0.0, f64::max)
+        };
+        let mut visits: Vec<f64> = self.visits.iter().map(|visits| visits.len() as f64).collect();
+        while lanes.len() < self.counts.len() {
+            let error = |j: &usize| unsure(*j) / visits[*j];
+            let all = (0..found.len()).filter(|j| kept(*j));
+            let Some(worst) = all.max_by(|a, b| error(a).total_cmp(&error(b))) else { return };
+            if lanes.is_empty() && error(&worst) <= PRECISE * PRECISE {
+                return;
+            }
+            visits[worst] += 1.0;
+            lanes.push(worst);
+        }
+        for i in (1..lanes.len()).rev() {
+            lanes.swap(i, self.rng.index(i + 1));
+        }
+        self.rounds.push(lanes);
+    }
+
+    /// Each weighting's values, and what its visits differ by.
+    fn found(&self) -> Vec<Found> {
+        let of = |visits: &Vec<Vec<f64>>, i: usize| {
+            let of_visits = || visits.iter().map(|averages| averages[i]);
+            let mean = of_visits().sum::<f64>() / visits.len().max(1) as f64;
+            let squares = of_visits().map(|v| (v - mean).powi(2)).sum::<f64>();
+            let width = of_visits().fold(f64::MIN, f64::max) - of_visits().fold(f64::INFINITY, f64::min);
+            (mean, squares, width)
+        };
+        let all = |i: usize| self.visits.iter().map(move |visits| (visits.len(), of(visits, i)));
+        let apart = |i: usize, width: f64| width > AGREEMENT * self.scales[i];
+        // Where visits end up in different places, that is no chance.
+        let shared = |i: usize| {
+            let chance = all(i).filter(|(n, (_, _, width))| *n > 1 && !apart(i, *width));
+            let (n, squares) = chance.fold((0.0, 0.0), |(n, sum), (k, of)| (n + k as f64 - 1.0, sum + of.1));
+            if n > 0.0 { squares / n } else { 0.0 }
+        };
+        let shared: Vec<f64> = (0..self.scales.len()).map(shared).collect();
+        let found = |visits: &Vec<Vec<f64>>| {
+            let (n, parts) = (visits.len(), (0..self.scales.len()).map(|i| of(visits, i)));
+            let parts: Vec<_> = parts.collect();
+            let own = n.saturating_sub(1) as f64;
+            let deviation = |(i, part): (usize, &(f64, f64, f64))| {
+                ((part.1 + SHARED * shared[i]) / (own + SHARED)).max(shared[i]).sqrt()
+            };
+            Found {
+                values: parts.iter().map(|part| part.0).collect(),
+                deviations: parts.iter().enumerate().map(deviation).collect(),
+                agreed: n > 1 && !parts.iter().enumerate().any(|(i, part)| apart(i, part.2)),
+            }
+        };
+        self.visits.iter().map(found).collect()
+    }
+
+    /// Whether a weighting is in the library.
+    fn is_kept(&self, j: usize, found: &Found) -> bool {
+        let corners = self.scales.len() - usize::from(!self.objective);
+        found.agreed || (j < corners && !self.visits[j].is_empty())
     }
 
     /// What the policy settles at; weightings whose visits disagree, or of which there is one alone, are left out, but for
     /// the corners.
     pub fn library(&self) -> Library {
-        let corners = self.scales.len() - usize::from(!self.objective);
         let mut library = Library::default();
-        for (j, (weights, visits)) in self.weightings.iter().zip(&self.visits).enumerate() {
-            let (mut values, mut apart) = (Vec::new(), false);
-            for (i, scale) in self.scales.iter().enumerate() {
-                let of_visits = || visits.iter().map(|averages| averages[i]);
-                let (low, high) =
-                    (of_visits().fold(f64::INFINITY, f64::min), of_visits().fold(f64::MIN, f64::max));
-                apart |= high - low > AGREEMENT * scale;
-                values.push(of_visits().sum::<f64>() / visits.len() as f64);
-            }
-            let agreed = visits.len() > 1 && !apart;
-            if agreed || (j < corners && !visits.is_empty()) {
+        for (j, found) in self.found().into_iter().enumerate() {
+            if self.is_kept(j, &found) {
+                let visits = (self.visits[j].len() as f64).sqrt();
                 library.entries.push(Settled {
-                    weights: weights.clone(),
-                    values,
-                    place: 0,
-                    travel: Vec::new(),
+                    weights: self.weightings[j].clone(),
+                    errors: found.deviations.iter().map(|deviation| deviation / visits).collect(),
+                    values: found.values,
+                    steps: self.spent[j] as u64,
+                    ..Settled::default()
                 });
             }
         }
@@ -160,18 +264,25 @@ impl Settling {
     }
 
     /// What should turn λ into behaviour: the policy; or the library, if the policy gets stuck at weights in between, where
-    /// it does far worse in w·v than what it does at others. The library never asks for those.
+    /// it does far worse in w·v than what it does at others, and not by chance. The library never asks for those.
     pub fn steering(&self) -> Steering {
         let library = self.library();
         let value = |w: &[f64], v: &[f64]| w.iter().zip(v).map(|(w, v)| w * v).sum::<f64>();
+        let square = |w: &[f64], d: &[f64]| w.iter().zip(d).map(|(w, d)| (w * d).powi(2)).sum::<f64>();
         let (mut visits, mut stuck) = (0.0, 0.0);
-        for (weights, averages) in self.weightings.iter().zip(&self.visits) {
+        let found = self.found();
+        for (j, (weights, averages)) in self.weightings.iter().zip(&self.visits).enumerate() {
             let offered = || library.entries.iter().map(|entry| value(weights, &entry.values));
-            let (low, high) =
-                (offered().fold(f64::INFINITY, f64::min), offered().fold(f64::NEG_INFINITY, f64::max));
+            let low = offered().fold(f64::INFINITY, f64::min);
+            let best = library.entries.iter().zip(offered()).max_by(|a, b| a.1.total_cmp(&b.1));
+            let Some((best, high)) = best else { continue };
+            // Visits that disagree are stuck rather than unlucky: their own differences are no chance.
+            let deviations = if found[j].agreed { &found[j].deviations } else { &best.errors };
+            let chance = (square(weights, deviations) + square(weights, &best.errors)).sqrt();
             for v in averages {
                 visits += 1.0;
-                stuck += f64::from(high - value(weights, v) > STUCK * (high - low));
+                let lack = high - value(weights, v) - ERRORS * chance;
+                stuck += f64::from(lack > STUCK * (high - low));
             }
         }
         if stuck > MAY_BE_STUCK * visits { Steering::Library } else { Steering::Policy }
@@ -185,7 +296,7 @@ mod tests {
     /// Lanes whose rewards are the weights themselves, in units of R: nothing to travel, no noise.
     fn settled(lanes: usize, drawn: Option<usize>) -> (Settling, Library) {
         let scales = [2.0, 1.0, 10.0];
-        let mut settling = Settling::new(&scales, true, lanes, drawn, (3, 5), 7);
+        let mut settling = Settling::new(&scales, true, lanes, drawn, (3, 5), 0, 7);
         let (mut steps, mut rewards) = (0, Rows::zeros(3, lanes));
         while !settling.is_over() {
             rewards.as_mut_slice().copy_from_slice(settling.weights().as_slice());
@@ -219,7 +330,7 @@ mod tests {
     #[test]
     fn a_policy_that_gets_stuck_is_steered_by_its_library() {
         for (stuck, steering) in [(false, Steering::Policy), (true, Steering::Library)] {
-            let mut settling = Settling::new(&[1.0, 1.0, 1.0], false, 4, Some(6), (0, 4), 3);
+            let mut settling = Settling::new(&[1.0, 1.0, 1.0], false, 4, Some(6), (0, 4), 0, 3);
             let mut rewards = Rows::zeros(3, 4);
             while !settling.is_over() {
                 for lane in 0..4 {
@@ -234,9 +345,98 @@ mod tests {
         }
     }
 
+    /// Lanes whose cost comes in bursts of 30 steps, once in a thousand steps or so; weights change it by little.
+    fn bursty(budget: usize, seed: u64) -> (Settling, usize) {
+        let (lanes, mut rng) = (4, Rng::new(seed));
+        let mut settling = Settling::new(&[0.1, 1.0], true, lanes, Some(2), (10, 500), budget, 1);
+        let (mut left, mut rewards, mut steps) = (vec![0; lanes], Rows::zeros(2, lanes), 0);
+        while !settling.is_over() {
+            for (lane, left) in left.iter_mut().enumerate() {
+                *left = if rng.uniform() < 0.001 { 30 } else { i32::max(*left - 1, 0) };
+                let cost = f64::from(*left > 0);
+                rewards.set_lane(lane, &[0.1 * settling.weights().at(0, lane) / 10.0, -cost]);
+            }
+            settling.observe(&rewards, &vec![true; lanes]);
+            steps += 1;
+        }
+        (settling, steps)
+    }
+
+    #[test]
+    fn values_that_are_not_known_have_errors_that_say_so() {
+        let truth = -0.03;
+        for budget in [0, 40_000] {
+            let (settling, steps) = bursty(budget, 5);
+            assert_eq!(steps, settling.steps());
+            let library = settling.library();
+            assert_eq!(library.entries.len(), 8, "two corners, a middle, three beside, two drawn");
+            // Three visits of 500 steps often see no cost at all. That is no proof.
+            let lucky = library.entries.iter().filter(|entry| entry.values[1] == 0.0).count();
+            assert!(budget > 0 || lucky > 0, "the test is to be a hard one");
+            for Settled { values, errors, .. } in &library.entries {
+                assert!((values[1] - truth).abs() < 3.0 * errors[1], "{values:?} {errors:?}");
+                assert!(errors[0] < 1e-9, "the objective is exact: {errors:?}");
+            }
+            let worst = library.entries.iter().map(|entry| entry.errors[1]).fold(0.0, f64::max);
+            if budget == 0 {
+                assert!(worst > 0.01, "{worst}");
+            } else {
+                assert!(steps <= budget && steps + 510 > budget, "{steps}: the budget is spent");
+                assert!(worst < 0.008, "{worst}");
+            }
+        }
+    }
+
+    #[test]
+    fn errors_are_right_however_lucky_visits_were() {
+        let truth = 0.999_f64.powi(30) - 1.0;
+        for budget in [0, 10_000, 40_000] {
+            let libraries = (0..100).map(|seed| bursty(budget, seed).0.library());
+            let entries: Vec<Settled> = libraries.flat_map(|library| library.entries).collect();
+            // In standard errors.
+            let off: Vec<f64> =
+                entries.iter().map(|entry| (entry.values[1] - truth) / entry.errors[1]).collect();
+            let share =
+                |errors: f64| off.iter().filter(|off| off.abs() > errors).count() as f64 / off.len() as f64;
+            // .046 and .003 if averages were normal; those of three visits are skewed.
+            assert!(share(2.0) < 0.055 && share(3.0) < 0.01, "{budget}: {} {}", share(2.0), share(3.0));
+            // Visiting again what differs most does not favour what was lucky.
+            let mean = entries.iter().map(|entry| entry.values[1]).sum::<f64>() / entries.len() as f64;
+            let error = entries.iter().map(|entry| entry.errors[1]).sum::<f64>() / entries.len() as f64;
+            assert!((mean - truth).abs() < 0.1 * error, "{budget}: {mean} {error}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_measured_again_that_is_known() {
+        let mut settling = Settling::new(&[1.0, 1.0, 1.0], false, 4, Some(6), (0, 4), 1_000_000, 3);
+        let (planned, mut rewards) = (settling.steps(), Rows::zeros(3, 4));
+        while !settling.is_over() {
+            rewards.as_mut_slice().copy_from_slice(settling.weights().as_slice());
+            settling.observe(&rewards, &[true; 4]);
+        }
+        assert_eq!(settling.steps(), planned);
+    }
+
+    #[test]
+    fn noise_is_not_taken_for_a_policy_that_gets_stuck() {
+        // All weightings are alike, but visits differ by far more than that.
+        let (mut rng, mut library) = (Rng::new(11), 0);
+        for seed in 0..20 {
+            let mut settling = Settling::new(&[1.0, 1.0], true, 4, Some(6), (0, 4), 0, seed);
+            let mut rewards = Rows::zeros(2, 4);
+            while !settling.is_over() {
+                rewards.as_mut_slice().iter_mut().for_each(|r| *r = 0.2 * rng.uniform());
+                settling.observe(&rewards, &[true; 4]);
+            }
+            library += u32::from(settling.steering() == Steering::Library);
+        }
+        assert!(library <= 2, "{library} of 20");
+    }
+
     #[test]
     fn lanes_that_only_reset_do_not_count_and_disagreement_is_left_out() {
-        let mut settling = Settling::new(&[1.0, 1.0], false, 2, Some(3), (0, 4), 1);
+        let mut settling = Settling::new(&[1.0, 1.0], false, 2, Some(3), (0, 4), 0, 1);
         let (mut rewards, mut k) = (Rows::zeros(2, 2), 0.0);
         while !settling.is_over() {
             k += 1.0;

@@ -102,7 +102,7 @@ fn it_learns_both_ends_of_the_line_without_being_told_any_range() {
         // What it settles at when one reward is all that matters, beside the best of 50.
         let mut policy = live.policy();
         let scales = policy.inputs().scales().to_vec();
-        let mut settling = Settling::new(&scales, false, 8, None, (30, 100), seed);
+        let mut settling = Settling::new(&scales, false, 8, None, (30, 100), 0, seed);
         let (mut actions, mut rngs) = (Rows::zeros(1, 8), vec![Rng::new(seed); 8]);
         while !settling.is_over() {
             policy.act(&line.observation(), settling.weights(), &mut actions, &mut rngs).unwrap();

@@ -218,18 +218,27 @@ impl Agent {
     fn diagnosis(&self, tolerance: f64) -> PyResult<String> {
         let state = &lock(&self.run).state;
         let mut symptoms = state.recollection.symptoms(&state.dynamics, tolerance);
-        let mut settled = Vec::new();
+        symptoms.tolerances = self.tolerances_of(state, tolerance);
+        let (mut settled, mut errors) = (Vec::new(), Vec::new());
         let mut seen: &[Vec<f64>] = &[];
         match self.policy.as_ref().map(Py::get) {
             Some(policy) => {
-                settled = policy.library().settled();
+                let library = state.steerer.corrected(policy.library());
+                (settled, errors) = (library.settled(), library.settled_errors());
                 seen = policy.seen();
+                let multipliers = state.dynamics.multipliers().as_slice();
+                let held = state.steerer.steering() == Steering::Library;
+                if let Some((size, reach)) = policy.reach(multipliers, &symptoms.bounds, held) {
+                    (symptoms.size, symptoms.reach) = (size, Some(reach));
+                }
+                let half = state.recollection.steps() / 2;
+                symptoms.chance = library.deviations(state.dynamics.len() + 1, half).split_off(1);
             }
             // What such a policy settles at is a mixture of what it was seen to get, once it was seen for long enough.
             None if symptoms.growing() => settled = state.seen.vectors().to_vec(),
             None => {}
         }
-        (symptoms.settled, symptoms.seen) = (&settled, seen);
+        (symptoms.settled, symptoms.seen, symptoms.settled_errors) = (&settled, seen, &errors);
         let mut diagnosis = Diagnosis::judge(&symptoms);
         if state.recollection.steps() == 0 && !state.dynamics.is_empty() {
             // A shortfall of 0 before the first step is no achievement.
@@ -242,6 +251,11 @@ impl Agent {
     /// The ranges of the requirements' rewards.
     fn scales(&self) -> Vec<f64> {
         lock(&self.run).state.dynamics.scales().to_vec()
+    }
+
+    /// The certified shortfalls that count as met, where this share of the range is tolerated.
+    fn tolerances(&self, share: f64) -> Vec<f64> {
+        self.tolerances_of(&lock(&self.run).state, share)
     }
 
     /// How far each requirement is behind at most since the ledger was opened; negative: how far ahead at least.
@@ -290,6 +304,14 @@ impl Agent {
             hold,
             run: Mutex::new(Run { state, acting }),
         })
+    }
+
+    fn tolerances_of(&self, state: &State, share: f64) -> Vec<f64> {
+        let scales = state.dynamics.scales();
+        let bounds: Vec<f64> = state.dynamics.requirements().iter().map(acrl::Requirement::c).collect();
+        let policy = self.policy.as_ref().map(Py::get);
+        let measured = policy.and_then(|policy| policy.tolerances(share, &bounds, scales));
+        measured.unwrap_or_else(|| scales.iter().map(|scale| share * scale).collect())
     }
 
     /// The action that is held, until as many steps have been observed.

@@ -24,6 +24,8 @@ pub(crate) struct PolicyFile {
     pub(crate) file: acrl_learn::PolicyFile,
     /// R0 ... Rm.
     scales: Vec<f64>,
+    /// Those that its training measured, in which it weighs rewards against each other.
+    units: Vec<f64>,
     observation: Vec<(f64, f64)>,
     action: Vec<ActionPart>,
     spaces: Option<String>,
@@ -223,16 +225,16 @@ impl PolicyFile {
         trained.check(&task).map_err(|error| file(path, error))?;
         let mut scales = task.scales().to_vec();
         if spaces.is_some() {
-            // A reward that was learnt late ranges wider than its training could know, and multipliers that move too far
-            // in an epoch overshoot.
-            for (i, scale) in scales.iter_mut().enumerate() {
-                let had = || trained.library.entries.iter().map(|entry| entry.values[i]);
-                let width = had().fold(f64::NEG_INFINITY, f64::max) - had().fold(f64::INFINITY, f64::min);
-                *scale = scale.max(width);
+            // The training measured over a few steps, and before it was over. Averages over an epoch may lie closer together,
+            // so that multipliers would hardly move; or wider apart, so that they would overshoot.
+            scales = trained.library.ranges(&scales, trained.advice.epoch);
+            if trained.specification.objective().is_none() {
+                scales[0] = task.scales()[0];
             }
         }
         let acting = Acting { idle: [Vec::new(), Vec::new()], rng };
         Ok(Self {
+            units: task.scales().to_vec(),
             scales,
             observation: environment.observation_space().iter().map(|r| (r.low, r.high)).collect(),
             action: environment.action_space().to_vec(),
@@ -245,6 +247,32 @@ impl PolicyFile {
     /// What it settles at when its weights are held.
     pub(crate) fn library(&self) -> &Library {
         &self.file.library
+    }
+
+    /// Σ λ_i U_i in units U of the training, in which the policy weighs rewards, and up to where multipliers may only be on
+    /// their way. That is twice what the library says if it is sure. Else it is where nothing but requirements
+    /// matters, if entries of the library are `held` already; as long as they are not, they may yet do what π(·, λ) does not.
+    /// Without an objective nobody knows.
+    pub(crate) fn reach(&self, multipliers: &[f64], bounds: &[f64], held: bool) -> Option<(f64, f64)> {
+        let library = &self.file.library;
+        if self.file.specification.objective().is_none() || !library.is_measured() {
+            return None;
+        }
+        let size = |l: &[f64]| l.iter().zip(&self.units[1..]).map(|(l, unit)| l * unit).sum::<f64>();
+        let alone = Library::ALONE * self.units[0];
+        let mut sure = library.clone();
+        for entry in &mut sure.entries {
+            let errors = entry.errors.clone();
+            entry.values.iter_mut().zip(errors).skip(1).for_each(|(v, error)| *v -= 2.0 * error);
+        }
+        let priced = sure.optimum(bounds).map(|best| 2.0 * size(&best.multipliers) + self.units[0]);
+        let unsure = if held { alone } else { f64::INFINITY };
+        Some((size(multipliers), priced.map_or(unsure, |priced| priced.min(alone))))
+    }
+
+    /// The certified shortfalls that count as met. Ranges that an environment declares are taken at their word.
+    pub(crate) fn tolerances(&self, share: f64, bounds: &[f64], scales: &[f64]) -> Option<Vec<f64>> {
+        self.spaces.as_ref().map(|_| self.file.library.tolerances(share, bounds, scales))
     }
 
     /// The rewards (r1 ... rm) that occurred in training.

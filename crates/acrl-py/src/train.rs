@@ -290,16 +290,29 @@ impl Trainer {
         py.detach(|| folder.finish().map_err(|error| file(&path, error)))
     }
 
+    /// The steps of an episode, if there are any that come to an end.
+    #[getter]
+    fn episode(&self) -> Option<f64> {
+        lock(&self.0).state.training.episode()
+    }
+
     /// Finds out what the policy settles at: at all kinds of weights, so many of them drawn, or only where one reward is
-    /// all that matters.
-    fn settler(&self, drawn: Option<usize>, settling: usize, measured: usize, drawing: bool) -> Settler {
+    /// all that matters; with up to `budget` steps in each lane where the regular ones are not enough.
+    fn settler(
+        &self,
+        drawn: Option<usize>,
+        settling: usize,
+        measured: usize,
+        budget: usize,
+        drawing: bool,
+    ) -> Settler {
         let inner = lock(&self.0);
         let training = &inner.state.training;
         let policy = training.policy().sampling(drawing);
         let scales = policy.inputs().scales().to_vec();
         let (objective, lanes) = (policy.inputs().objective(), training.settings().lanes);
         let times = (settling, measured);
-        let settling = Settling::new(&scales, objective, lanes, drawn, times, inner.state.seed);
+        let settling = Settling::new(&scales, objective, lanes, drawn, times, budget, inner.state.seed);
         let rngs = (0..lanes as u64).map(|lane| Rng::stream(inner.state.seed ^ 0x5e77, lane)).collect();
         Settler(Mutex::new(Settles {
             rewards: Rows::zeros(scales.len(), lanes),
@@ -441,7 +454,7 @@ impl Settler {
         lock(&self.0).settling.is_over()
     }
 
-    /// Steps in each lane, in all.
+    /// Steps in each lane, as far as is known.
     #[getter]
     fn steps(&self) -> usize {
         lock(&self.0).settling.steps()

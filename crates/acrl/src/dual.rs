@@ -251,6 +251,11 @@ impl DualDynamics {
         self.ledger.totals.iter().map(|total| total / n).collect()
     }
 
+    /// The steps since the ledger was opened, and Σ r₀ … Σ r_m over them.
+    pub(crate) fn totals(&self) -> (u64, &[f64]) {
+        (self.ledger.steps, &self.ledger.totals)
+    }
+
     /// (L_n − L_0)/(α n) of each requirement since the ledger was opened: its average is behind by at most this, and ahead by
     /// at least as much where it is negative.
     pub fn shortfalls(&self) -> Vec<f64> {

@@ -5,17 +5,36 @@ use serde::{Deserialize, Serialize};
 use crate::mixture::{Mixture, best_mixture};
 
 /// One entry: the policy π(·, w) held for long, and the averages at which it settles.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settled {
     /// w₀ … w_m, nonnegative.
     pub weights: Vec<f64>,
     /// V₀ … V_m.
     pub values: Vec<f64>,
+    /// Their standard errors; empty if they are taken as exact.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub errors: Vec<f64>,
+    /// The steps over which they were measured; 0 if they are taken as exact.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub steps: u64,
     /// The place at which it settles, one of those from which the way to entries was measured.
     pub place: usize,
     /// Σ (V − r) on the way here from each place: what a change to this entry costs.
     pub travel: Vec<Vec<f64>>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
+fn is_zero(steps: &u64) -> bool {
+    *steps == 0
+}
+
+impl Settled {
+    /// The variance of an average over so many steps of reward i, by what the visits differed.
+    fn variance(&self, i: usize, steps: u64) -> f64 {
+        let error = self.errors.get(i).copied().unwrap_or(0.0);
+        error * error * self.steps as f64 / steps.max(1) as f64
+    }
 }
 
 /// What π(·, w_j) settles at for many w_j.
@@ -30,6 +49,9 @@ pub struct Library {
 }
 
 impl Library {
+    /// Σ λ_i R_i over R₀ from which on an objective hardly matters: its share in the weights is .05 then.
+    pub const ALONE: f64 = 19.0;
+
     /// argmax_j w·(v_j − d_j/n) for weights w = (1 or 0, λ): the entry to hold for the next n steps. d_j is what
     /// the way costs from where the `current` entry is, and nothing for that one.
     pub fn best(&self, weights: &[f64], current: Option<usize>, steps: u64) -> Option<usize> {
@@ -53,10 +75,16 @@ impl Library {
     /// λ₀ for an execution: the multipliers of the [optimum](Self::optimum), but at least half a unit of the
     /// objective's range for a unit of each reward's, because settled values know nothing of the way from one behaviour to
     /// the next; without an objective or an optimum, one unit. `scales` are R₀ … R_m.
+    ///
+    /// Prices of values with errors may be anything; they count up to [`ALONE`](Self::ALONE) units.
     pub fn start(&self, bounds: &[f64], scales: &[f64], objective: bool) -> Vec<f64> {
         let even = scales[1..].iter().map(|scale| scales[0] / scale);
+        let most = if self.is_measured() { Self::ALONE } else { f64::INFINITY };
         match self.optimum(bounds).filter(|_| objective) {
-            Some(best) => best.multipliers.iter().zip(even).map(|(l, even)| l.max(0.5 * even)).collect(),
+            Some(best) => {
+                let prices = best.multipliers.iter().zip(even);
+                prices.map(|(l, even)| l.clamp(0.5 * even, most * even)).collect()
+            }
             None => even.collect(),
         }
     }
@@ -64,6 +92,66 @@ impl Library {
     /// The settled averages V₁ … V_m, for a diagnosis.
     pub fn settled(&self) -> Vec<Vec<f64>> {
         self.entries.iter().map(|entry| entry.values[1..].to_vec()).collect()
+    }
+
+    /// Their standard errors; empty if no entry has any.
+    pub fn settled_errors(&self) -> Vec<Vec<f64>> {
+        if !self.is_measured() {
+            return Vec::new();
+        }
+        let error = |entry: &Settled, i: usize| entry.errors.get(i).copied().unwrap_or(0.0);
+        let of = |entry: &Settled| (1..entry.values.len()).map(|i| error(entry, i)).collect();
+        self.entries.iter().map(of).collect()
+    }
+
+    /// Whether its values come with errors.
+    pub fn is_measured(&self) -> bool {
+        self.entries.iter().any(|entry| !entry.errors.is_empty())
+    }
+
+    /// The standard deviation of an average of V₀ … V_m over so many steps at weights that are held: the root mean square
+    /// over entries.
+    pub fn deviations(&self, rewards: usize, steps: u64) -> Vec<f64> {
+        let n = self.entries.len().max(1) as f64;
+        let variance = |i: usize| self.entries.iter().map(|entry| entry.variance(i, steps)).sum::<f64>() / n;
+        (0..rewards).map(|i| variance(i).sqrt()).collect()
+    }
+
+    /// How far averages over an epoch range, in place of `units` that were measured over a few steps: R₀ … R_m for the dual
+    /// dynamics.
+    ///
+    /// R_i of a requirement is how far the entries lie apart, or twice the deviation within one if that is more, as multipliers
+    /// are not to follow chance; and a thirtieth of the unit at least. A policy was trained to weigh rewards in `units`, and
+    /// what it does changes where λ_i is some U₀/U_i. So R₀ is U₀ times the (geometric) mean of R_i/U_i, and a deficit
+    /// of R_i moves λ_i by as much of that as a deficit of U_i would have done before.
+    ///
+    /// If nobody knows how averages deviate, all are a whole unit at least.
+    pub fn ranges(&self, units: &[f64], epoch: u64) -> Vec<f64> {
+        let deviations = self.deviations(units.len(), epoch);
+        let least = if self.is_measured() { 1.0 / 30.0 } else { 1.0 };
+        let range = |(i, unit): (usize, &f64)| {
+            let had = || self.entries.iter().map(|entry| entry.values[i]);
+            let width = had().fold(f64::NEG_INFINITY, f64::max) - had().fold(f64::INFINITY, f64::min);
+            width.max(2.0 * deviations[i]).max(least * unit)
+        };
+        let mut ranges: Vec<f64> = units.iter().enumerate().map(range).collect();
+        if self.is_measured() {
+            let m = (units.len() - 1).max(1) as f64;
+            let narrower = ranges.iter().zip(units).skip(1).map(|(range, unit)| (range / unit).ln());
+            ranges[0] = units[0] * (narrower.sum::<f64>() / m).exp();
+        }
+        ranges
+    }
+
+    /// The certified shortfalls that count as met: `share` of the ranges R₁ … R_m, but no more than a twentieth of what a
+    /// requirement asks for, c_i − min_j V_ij. An agent that neglects it altogether never meets it.
+    pub fn tolerances(&self, share: f64, bounds: &[f64], scales: &[f64]) -> Vec<f64> {
+        let tolerance = |(i, (bound, scale)): (usize, (&f64, &f64))| {
+            let least = self.entries.iter().map(|entry| entry.values[i + 1]).fold(f64::INFINITY, f64::min);
+            let asked = bound - least;
+            if asked > 0.0 { (share * scale).min(asked / 20.0) } else { share * scale }
+        };
+        bounds.iter().zip(scales).enumerate().map(tolerance).collect()
     }
 }
 
@@ -81,6 +169,7 @@ mod tests {
                 values: (0..3).map(|i| at(i, value)).collect(),
                 place,
                 travel: (0..3).map(travel).collect(),
+                ..Settled::default()
             }
         };
         Library { entries: vec![entry(0, 0.9), entry(1, 0.9), entry(2, 0.9)] }
@@ -108,5 +197,61 @@ mod tests {
         let start = library().start(&[0.3, -1.0], &scales, true);
         assert!((start[0] - 1.0).abs() < 1e-12 && start[1] == 0.125, "{start:?}");
         assert_eq!(library().start(&[0.3, -1.0], &scales, false), [1.0, 0.25]);
+    }
+
+    /// A cost of .11 or .02 per step, in bursts: 3,000 steps of each with a standard error of .02.
+    fn bursts() -> Library {
+        let entry = |values: [f64; 2]| Settled {
+            weights: vec![1.0, 0.0],
+            values: values.to_vec(),
+            errors: vec![0.001, 0.02],
+            steps: 3_000,
+            ..Settled::default()
+        };
+        Library { entries: vec![entry([0.0, -0.11]), entry([0.01, -0.02])] }
+    }
+
+    #[test]
+    fn ranges_are_those_of_averages() {
+        // In a single step the cost is 0 or 1; over an epoch of 400 steps it deviates by .02·√(3000/400) = .055.
+        let expected = 0.04 * 7.5f64.sqrt();
+        let ranges = bursts().ranges(&[0.2, 1.0], 400);
+        assert!((ranges[1] - expected).abs() < 1e-12, "{ranges:?}");
+        assert!(
+            (ranges[0] - 0.2 * expected).abs() < 1e-12,
+            "weighed against each other as before: {ranges:?}"
+        );
+        // Averages over long epochs hardly deviate: the entries are .09 apart.
+        let ranges = bursts().ranges(&[0.2, 1.0], 40_000);
+        assert!((ranges[1] - 0.09).abs() < 1e-12, "{ranges:?}");
+        // One that never differs has some range all the same.
+        let one = Library { entries: vec![bursts().entries[0].clone()] };
+        assert!((one.ranges(&[0.3, 1.2], 1 << 40)[1] - 0.04).abs() < 1e-12);
+        assert_eq!(
+            library().ranges(&[1.0, 0.5, 2.0], 400),
+            [1.0, 0.9, 2.0],
+            "without errors it is only widened"
+        );
+        assert_eq!(Library::default().ranges(&[3.0], 400), [3.0]);
+    }
+
+    #[test]
+    fn a_tolerance_is_small_beside_what_is_asked() {
+        let tolerances = |bound: f64, scale: f64| bursts().tolerances(0.005, &[bound], &[scale])[0];
+        assert_eq!(tolerances(-0.025, 0.2), 0.001, "a share of the range");
+        assert!((tolerances(-0.10, 1.0) - 0.0005).abs() < 1e-12, "a twentieth of .11 − .10");
+        assert_eq!(tolerances(-1000.0, 0.2), 0.001, "nothing is asked");
+        // A reward that never was had: .005 of a range of 1 would be more than all that is required.
+        let entry = Settled { weights: vec![0.0, 1.0], values: vec![0.0, 0.0], ..Settled::default() };
+        let never = Library { entries: vec![entry] }.tolerances(0.005, &[0.00353], &[1.0])[0];
+        assert!((never - 0.00353 / 20.0).abs() < 1e-12, "{never}");
+    }
+
+    #[test]
+    fn old_entries_are_read_and_written_as_they_were() {
+        let text = r#"{"weights":[0.5,0.5],"values":[1.0,2.0],"place":0,"travel":[]}"#;
+        let entry: Settled = serde_json::from_str(text).unwrap();
+        assert_eq!((entry.steps, entry.errors.len()), (0, 0));
+        assert_eq!(serde_json::to_string(&entry).unwrap(), text);
     }
 }

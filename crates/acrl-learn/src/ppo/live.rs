@@ -66,6 +66,8 @@ pub struct LivePpo {
     /// Whether the first segment is over, of which nothing is learnt.
     measured: bool,
     iteration: u64,
+    #[serde(default)]
+    episodes: Episodes,
     /// Lanes that should start anew.
     restarts: Vec<bool>,
     #[serde(skip)]
@@ -152,6 +154,7 @@ impl LivePpo {
             rng,
             measured: false,
             iteration: 0,
+            episodes: Episodes { ages: vec![Some(0); lanes], length: None },
             restarts: vec![false; lanes],
             settings,
             segment: None,
@@ -200,9 +203,9 @@ impl LivePpo {
         }
         if !self.measured {
             segment.seen.push(after.rewards.clone());
-        } else if t.is_multiple_of(LOOK) {
-            self.seen.visit(&segment.rewards);
         }
+        self.seen.glance(&segment.rewards, after.valid, t.is_multiple_of(LOOK));
+        self.episodes.step(after);
         let units = units(&self.terms, &self.units);
         for (i, unit) in units.iter().enumerate() {
             segment.rewards.row_mut(i).iter_mut().for_each(|r| *r /= unit);
@@ -274,6 +277,7 @@ impl LivePpo {
         }
         let done = self.iteration as f64 / self.iterations() as f64;
         self.curriculum.after_live_segment(decisions, done, &means, &mut self.rngs, &mut self.restarts);
+        self.episodes.forget(&self.restarts);
         let objective = self.terms.first().is_some_and(Option::is_some);
         let mastered = self.curriculum.mastered();
         let figures = figures(improved, &means, &segment.rollout.weights, mastered, objective);
@@ -402,6 +406,11 @@ impl LivePpo {
         &self.restarts
     }
 
+    /// How many steps episodes have taken lately that came to their end; `None` if none did.
+    pub fn episode(&self) -> Option<f64> {
+        self.episodes.length
+    }
+
     /// R of each of the environment's rewards.
     pub fn units(&self) -> Vec<f64> {
         self.units.iter().map(|(unit, _)| *unit).collect()
@@ -430,6 +439,40 @@ impl LivePpo {
     /// The policy as it is now.
     pub fn policy(&self) -> MlpPolicy {
         self.networks.policy(1)
+    }
+}
+
+/// How long episodes are.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Episodes {
+    /// The steps of each lane's episode so far; `None` where its beginning is not known.
+    ages: Vec<Option<u64>>,
+    length: Option<f64>,
+}
+
+impl Episodes {
+    /// The share of the last episode in what is known of their length.
+    const LAST: f64 = 1.0 / 16.0;
+
+    fn step(&mut self, after: &After<'_>) {
+        self.ages.resize(after.valid.len(), None);
+        for (lane, age) in self.ages.iter_mut().enumerate().filter(|(lane, _)| after.valid[*lane]) {
+            let steps = age.map(|age| age + 1);
+            *age = steps;
+            if after.terminated[lane] || after.truncated[lane] {
+                if let Some(steps) = steps.map(|steps| steps as f64) {
+                    let length = self.length.get_or_insert(steps);
+                    *length += Self::LAST * (steps - *length);
+                }
+                *age = Some(0);
+            }
+        }
+    }
+
+    /// These lanes may start anew, or may not be able to.
+    fn forget(&mut self, restarts: &[bool]) {
+        self.ages.iter_mut().zip(restarts).filter(|(_, restart)| **restart).for_each(|(age, _)| *age = None);
     }
 }
 
