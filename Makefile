@@ -49,5 +49,5 @@ fuzz: ## fuzz the .drn reader for five minutes (needs cargo-fuzz)
 
 check-slow: ## statistical checks over many seeds and models, before a release
 	PROPTEST_CASES=20000 cargo test --workspace --profile checked
-	HIGHS_SEEDS=1000 tests/python/run.sh
+	HIGHS_SEEDS=1000 STORM=1 tests/python/run.sh
 	cargo test --profile checked -p acrl-cli --test promise --test diagnosis -- --ignored --nocapture

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The Python package: builds it into an environment of its own in the target folder, and tests it.
 #   tests/python/run.sh          the tests, with the examples of the docstrings and of docs/python.md
+#   STORM=1 tests/python/run.sh  with those that ask the model checker Storm, which it installs
 #   tests/python/run.sh lint     formatting, lints, types, stubs
 #   tests/python/run.sh bench    benches/python/agent.py, with the package in its release profile
 # What is installed is noted beside the environment, so that the second call installs nothing.
@@ -16,6 +17,8 @@ if ! cmp -s "$needed" "$venv/installed.txt"; then
     "$venv/bin/python" -m pip install --quiet --disable-pip-version-check -r "$needed"
     cp "$needed" "$venv/installed.txt"
 fi
+# A second opinion on finite models; 160 MB, so not by default.
+[ -z "${STORM:-}" ] || "$venv/bin/python" -m pip install --quiet --disable-pip-version-check stormpy==2.0.0
 export VIRTUAL_ENV=$venv PATH="$venv/bin:$PATH" PYTHONDONTWRITEBYTECODE=1
 
 profile=checked

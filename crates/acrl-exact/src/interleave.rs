@@ -12,8 +12,8 @@ use crate::FiniteTask;
 use crate::evaluate::{Evaluated, Evaluator};
 use crate::part::Part;
 
-/// Sweeps of a round, alternately forth and back: √n/15 of them, but at least and at most so many. (Grids of 10,000 states take as many
-/// rounds with 10 as with 20, those of 90,000 half as many again.)
+/// Sweeps of a round, alternately forth and back: √n/15 of them, but at least and at most so many. (Grids of 10,000 states take about
+/// as many rounds with 10 as with 20, the plain one of 90,000 half as many again.)
 const SWEEPS: (f64, f64) = (10.0, 20.0);
 /// The same where chains mix fast.
 const FAST_SWEEPS: usize = 8;
