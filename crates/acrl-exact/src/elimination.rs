@@ -652,20 +652,28 @@ mod tests {
         }
     }
 
-    /// Two rooms between which one passes once in 10⁸⁰ steps: no times that overflow, and two classes.
-    #[test]
-    fn what_never_happens_is_left_out() {
-        let rows: Vec<Row> = (0..4u32)
+    /// Two rooms between which one passes with this probability.
+    fn rooms(p: f64) -> Vec<Row> {
+        (0..4u32)
             .map(|s| match s {
-                1 => (vec![0, 1, 2], vec![0.5, 0.5, 1e-80]),
-                2 => (vec![1, 2, 3], vec![1e-80, 0.5, 0.5]),
+                1 => (vec![0, 1, 2], vec![0.5, 0.5, p]),
+                2 => (vec![1, 2, 3], vec![p, 0.5, 0.5]),
                 0 => (vec![0, 1], vec![0.5, 0.5]),
                 _ => (vec![2, 3], vec![0.5, 0.5]),
             })
-            .collect();
-        let evaluation = check(&rows, 0);
+            .collect()
+    }
+
+    /// Once in 10⁸⁰ steps: no times that overflow, and two classes. Once in 10⁵⁰ steps: one.
+    #[test]
+    fn what_never_happens_is_left_out() {
+        let evaluation = check(&rooms(1e-80), 0);
         assert_eq!(evaluation.others.len(), 1);
         assert!((evaluation.gain[0] - f64::midpoint(reward(0)[0], reward(1)[0])).abs() < 1e-14);
+        let evaluation = evaluate(&rooms(1e-50), 0);
+        assert!(evaluation.others.is_empty() && evaluation.loss == 0.0);
+        let mean = (0..4).map(|s| reward(s)[0]).sum::<f64>() / 4.0;
+        assert!((evaluation.gain[0] - mean).abs() < 1e-14);
     }
 
     /// A grid on which one is driven to a corner: a step away from it is nothing special, but to come to the other corner takes longer

@@ -4,8 +4,9 @@ use faer::linalg::matmul::matmul;
 use faer::{Accum, MatMut, MatRef, Par};
 
 /// A state, with those eliminated into it, that is not left for longer than this is not left at all: what would come of it is far
-/// below rounding, and times would overflow.
-const FOREVER: f64 = 1e40;
+/// below rounding, and times would overflow. Far longer than what an evaluation takes for never: else a class would be lost to
+/// others that are not.
+const FOREVER: f64 = 1e60;
 /// Columns of a front besides its states: what was redirected to roots, which are out of the chain; and how much time a visit
 /// takes, together with the states that were eliminated.
 pub(crate) const BESIDES: usize = 2;
