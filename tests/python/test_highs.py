@@ -617,7 +617,7 @@ def test_the_linear_programs_agree_with_each_other() -> None:
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("kind", ["communicating", "multichain", "transient", "deterministic"])
 def test_a_model_checker_says_the_same(kind: str, seed: int, tmp_path: Path) -> None:
-    """Storm approximates the set of values that can be had. Installed by `make check-slow` alone, because it is large."""
+    """Storm approximates the set of values that can be had. Installed by `make check-slow` alone: it is large."""
     stormpy: Any = pytest.importorskip("stormpy")
     for possible in (True, False):
         asked = question(kind, 100 + seed, possible)
