@@ -623,9 +623,8 @@ def test_a_model_checker_says_the_same(kind: str, seed: int, tmp_path: Path) -> 
         asked = question(kind, 100 + seed, possible)
         # More than two requirements take it long.
         model = replace(asked.model, rewards=asked.model.rewards[:3])
-        asked = replace(
-            asked, model=model, signs=asked.signs[:3], scales=np.ones(len(model.rewards)), bounds=asked.bounds[:2]
-        )
+        scales = np.ones(len(model.rewards))
+        asked = replace(asked, model=model, posed=model, signs=asked.signs[:3], scales=scales, bounds=asked.bounds[:2])
         lines = [
             "@type: MDP",
             "@parameters",
