@@ -64,7 +64,7 @@ pub(crate) fn verb(args: &SolveArgs, output: &mut Output) -> anyhow::Result<Verd
     if let Answer::Infeasible(conflict) = &solved.answer
         && !conflict.complete
     {
-        output.warn("stopped before all was known about the conflict: the set may not be a smallest one");
+        output.warn(STOPPED);
     }
     if let Some(folder) = &args.folder {
         solved.page(&args.source.input, output.command()).write(folder)?;
@@ -668,6 +668,9 @@ fn print_conflict(solved: &Solved, conflict: &Conflict, output: &mut Output) {
     output.raw(&table.to_string());
 }
 
+/// What is said of a conflict whose analysis was stopped.
+const STOPPED: &str = "stopped before all was known about the conflict: the set may not be a smallest one";
+
 /// Why a bound has no amount by which it could give way alone.
 fn no_amount(conflict: &Conflict) -> String {
     if conflict.complete { "does not help" } else { "not known" }.to_owned()
@@ -680,7 +683,7 @@ impl Solved {
             Answer::Optimal(optimum) => (self.optimum_lead(optimum), self.optimum_blocks(optimum)),
             Answer::Infeasible(conflict) => (
                 format!("Infeasible: no policy meets {} together.", conflict.names.join(", ")),
-                vec![Block::Text(self.certificate(conflict)), Block::Table(self.conflict_table(conflict))],
+                self.conflict_blocks(conflict),
             ),
         };
         let mut facts = vec![
@@ -778,6 +781,15 @@ impl Solved {
             columns: 1,
             panels: vec![Panel { title: String::new(), plot }],
         }
+    }
+
+    fn conflict_blocks(&self, conflict: &Conflict) -> Vec<Block> {
+        let mut blocks = vec![Block::Text(self.certificate(conflict))];
+        if !conflict.complete {
+            blocks.push(Block::Text(format!("The analysis was {STOPPED}.")));
+        }
+        blocks.push(Block::Table(self.conflict_table(conflict)));
+        blocks
     }
 
     fn conflict_table(&self, conflict: &Conflict) -> Grid {
