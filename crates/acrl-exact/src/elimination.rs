@@ -22,7 +22,7 @@ use pulp::Arch;
 use rayon::prelude::*;
 
 use crate::front::{BESIDES, eliminate};
-use crate::plan::{Piece, Plan};
+use crate::plan::Plan;
 
 /// How many right-hand sides are solved for together.
 pub(crate) const LANES: usize = 8;
@@ -35,14 +35,14 @@ pub(crate) type Lanes = [f64; LANES];
 
 /// The chain of a rule, eliminated.
 pub(crate) struct Elimination<'p> {
-    plan: &'p Plan,
+    pub(crate) plan: &'p Plan,
     /// Of each front: its rows of the eliminated chain, with what was redirected to them in the lower triangle, and
     /// then what was redirected to it by the rows beyond.
     numbers: Vec<f64>,
     /// 1/d_j by position; 0 for a root.
-    inverse: Vec<f64>,
+    pub(crate) inverse: Vec<f64>,
     /// The state that was made a root.
-    pinned: usize,
+    pub(crate) pinned: usize,
 }
 
 /// Space that eliminations reuse.
@@ -135,150 +135,10 @@ impl<'p> Elimination<'p> {
     }
 
     /// What a front holds: its own rows, and what the rows beyond redirected to it.
-    fn numbers(&self, f: usize) -> (&[f64], &[f64]) {
+    pub(crate) fn numbers(&self, f: usize) -> (&[f64], &[f64]) {
         let k = (self.plan.first[f + 1] - self.plan.first[f]) as usize;
         let size = k + self.plan.rows(f).len();
         self.numbers[self.plan.offset[f]..self.plan.offset[f + 1]].split_at(k * size)
-    }
-
-    /// Eliminates right-hand sides b, in place and by position; returns, root by root, the sum of b over a cycle from the root back
-    /// to it. For the others a visit to a root then counts as nothing, but for lane [`LOSS`]: that is 1 unless it is the pinned one.
-    fn forward(&self, b: &mut [Lanes]) -> Vec<Lanes> {
-        let plan = self.plan;
-        let ends = plan.pieces.iter().map(|p| plan.first[p.fronts.end] as usize);
-        let mut parts: Vec<_> = plan.pieces.iter().zip(cut(b, ends)).collect();
-        let mut done: Vec<(Vec<Lanes>, Vec<Lanes>)> = parts
-            .par_iter_mut()
-            .with_max_len(1)
-            .map(|(piece, inside)| {
-                let (mut beyond, mut cycles) = (Vec::new(), Vec::new());
-                if piece.limb {
-                    let rows = plan.rows(piece.fronts.end - 1);
-                    beyond.resize(rows.len(), [0.0; LANES]);
-                    let base = plan.first[piece.fronts.start] as usize;
-                    let mut window = Window { base, inside, rows, beyond: &mut beyond };
-                    self.forward_fronts(piece.fronts.clone(), &mut window, &mut cycles);
-                }
-                (beyond, cycles)
-            })
-            .collect();
-        for (piece, (beyond, cycles)) in plan.pieces.iter().zip(&mut done) {
-            if piece.limb {
-                for (&r, beyond) in plan.rows(piece.fronts.end - 1).iter().zip(beyond) {
-                    add(&mut b[r as usize], 1.0, beyond);
-                }
-            } else {
-                let mut window = Window { base: 0, inside: b, rows: &[], beyond: &mut [] };
-                self.forward_fronts(piece.fronts.clone(), &mut window, cycles);
-            }
-        }
-        done.into_iter().flat_map(|(_, cycles)| cycles).collect()
-    }
-
-    fn forward_fronts(&self, fronts: Range<usize>, b: &mut Window<'_, Lanes>, cycles: &mut Vec<Lanes>) {
-        let plan = self.plan;
-        let pinned = plan.position[self.pinned] as usize;
-        let arch = Arch::new();
-        for f in fronts {
-            let (begin, end) = (plan.first[f] as usize, plan.first[f + 1] as usize);
-            let (rows, k) = (plan.rows(f), end - begin);
-            let size = k + rows.len();
-            let (own, beyond) = self.numbers(f);
-            let (b_own, mut b_beyond) = b.split(begin, end);
-            for i in 0..k {
-                let mut sum = b_own[i];
-                for (x, b) in own[i * size..i * size + i].iter().zip(&*b_own) {
-                    add(&mut sum, *x, b);
-                }
-                if self.inverse[begin + i] == 0.0 {
-                    cycles.push(sum);
-                    sum = [0.0; LANES];
-                    sum[LOSS] = if begin + i == pinned { 0.0 } else { 1.0 };
-                }
-                b_own[i] = sum;
-            }
-            arch.dispatch(
-                #[inline(always)]
-                || {
-                    for (&r, redirected) in rows.iter().zip(beyond.chunks_exact(k)) {
-                        let mut sum = [0.0; LANES];
-                        for (x, b) in redirected.iter().zip(&*b_own) {
-                            add(&mut sum, *x, b);
-                        }
-                        add(b_beyond.at(r), 1.0, &sum);
-                    }
-                },
-            );
-        }
-    }
-
-    /// From eliminated right-hand sides to the solution x of (I − P) x = b, in place and by position; roots keep
-    /// what they hold.
-    fn backward(&self, b: &mut [Lanes]) {
-        let plan = self.plan;
-        for piece in plan.pieces.iter().rev().filter(|piece| !piece.limb) {
-            let mut window = Window { base: 0, inside: b, rows: &[], beyond: &mut [] };
-            self.backward_fronts(piece.fronts.clone(), &mut window);
-        }
-        self.each_limb(b, |fronts, mut window| self.backward_fronts(fronts, &mut window));
-    }
-
-    fn backward_fronts(&self, fronts: Range<usize>, b: &mut Window<'_, Lanes>) {
-        let plan = self.plan;
-        let arch = Arch::new();
-        let mut there: Vec<Lanes> = Vec::new();
-        for f in fronts.rev() {
-            let (begin, end) = (plan.first[f] as usize, plan.first[f + 1] as usize);
-            let (rows, k) = (plan.rows(f), end - begin);
-            let size = k + rows.len();
-            let (own, _) = self.numbers(f);
-            let (b_own, mut b_beyond) = b.split(begin, end);
-            there.clear();
-            there.extend(rows.iter().map(|&r| *b_beyond.at(r)));
-            arch.dispatch(
-                #[inline(always)]
-                || {
-                    for i in (0..k).rev() {
-                        let inverse = self.inverse[begin + i];
-                        if inverse == 0.0 {
-                            continue;
-                        }
-                        let mut sum = b_own[i];
-                        let row = &own[i * size..(i + 1) * size];
-                        for (x, b) in row[i + 1..k].iter().zip(&b_own[i + 1..]) {
-                            add(&mut sum, *x, b);
-                        }
-                        for (x, b) in row[k..].iter().zip(&there) {
-                            add(&mut sum, *x, b);
-                        }
-                        b_own[i] = sum.map(|x| x * inverse);
-                    }
-                },
-            );
-        }
-    }
-
-    /// Works on each limb beside the others, once the trunk is known.
-    fn each_limb<T: Copy + Default + Send + Sync>(
-        &self,
-        x: &mut [T],
-        work: impl Fn(Range<usize>, Window<'_, T>) + Sync,
-    ) {
-        let plan = self.plan;
-        let known = |piece: &Piece| -> Vec<T> {
-            let rows = if piece.limb { plan.rows(piece.fronts.end - 1) } else { &[] };
-            rows.iter().map(|&r| x[r as usize]).collect()
-        };
-        let beyond: Vec<Vec<T>> = plan.pieces.iter().map(known).collect();
-        let ends = plan.pieces.iter().map(|p| plan.first[p.fronts.end] as usize);
-        let parts: Vec<_> = plan.pieces.iter().zip(cut(x, ends)).zip(beyond).collect();
-        parts.into_par_iter().with_max_len(1).filter(|((piece, _), _)| piece.limb).for_each(
-            |((piece, inside), mut beyond)| {
-                let base = plan.first[piece.fronts.start] as usize;
-                let rows = plan.rows(piece.fronts.end - 1);
-                work(piece.fronts.clone(), Window { base, inside, rows, beyond: &mut beyond });
-            },
-        );
     }
 
     /// Gain and bias of several rewards at once, of the same chain; `reward(s)` gives them.
@@ -316,123 +176,6 @@ impl<'p> Elimination<'p> {
         let bias = self.plan.position.par_iter().with_min_len(CHUNK).map(bias).collect();
         Evaluation { gain, others, bias, cycle: cycle[TIME], loss: cycle[LOSS] }
     }
-
-    /// How often each state is visited on a cycle from the pinned state back to it.
-    pub(crate) fn visits<'m>(&self, row: impl Fn(usize) -> (&'m [u32], &'m [f64])) -> Vec<f64> {
-        let plan = self.plan;
-        let mut x = vec![0.0; plan.order.len()];
-        let (targets, probabilities) = row(self.pinned);
-        for (&t, p) in targets.iter().zip(probabilities) {
-            x[plan.position[t as usize] as usize] = *p;
-        }
-        x[plan.position[self.pinned] as usize] = 0.0;
-        // Down the tree ...
-        let ends = plan.pieces.iter().map(|p| plan.first[p.fronts.end] as usize);
-        let mut parts: Vec<_> = plan.pieces.iter().zip(cut(&mut x, ends)).collect();
-        let handed: Vec<Vec<f64>> = parts
-            .par_iter_mut()
-            .with_max_len(1)
-            .map(|(piece, inside)| {
-                let mut beyond = Vec::new();
-                if piece.limb {
-                    let rows = plan.rows(piece.fronts.end - 1);
-                    beyond.resize(rows.len(), 0.0);
-                    let base = plan.first[piece.fronts.start] as usize;
-                    let mut window = Window { base, inside, rows, beyond: &mut beyond };
-                    self.visits_down(piece.fronts.clone(), &mut window);
-                }
-                beyond
-            })
-            .collect();
-        for (piece, handed) in plan.pieces.iter().zip(handed) {
-            if piece.limb {
-                let rows = plan.rows(piece.fronts.end - 1);
-                rows.iter().zip(handed).for_each(|(&r, visits)| x[r as usize] += visits);
-            } else {
-                let mut window = Window { base: 0, inside: &mut x, rows: &[], beyond: &mut [] };
-                self.visits_down(piece.fronts.clone(), &mut window);
-            }
-        }
-        // ... and up again.
-        for piece in plan.pieces.iter().rev().filter(|piece| !piece.limb) {
-            let mut window = Window { base: 0, inside: &mut x, rows: &[], beyond: &mut [] };
-            self.visits_up(piece.fronts.clone(), &mut window);
-        }
-        self.each_limb(&mut x, |fronts, mut window| self.visits_up(fronts, &mut window));
-        x[plan.position[self.pinned] as usize] = 1.0;
-        plan.position.par_iter().with_min_len(CHUNK).map(|&p| x[p as usize]).collect()
-    }
-
-    fn visits_down(&self, fronts: Range<usize>, x: &mut Window<'_, f64>) {
-        let plan = self.plan;
-        let mut handed: Vec<f64> = Vec::new();
-        for f in fronts {
-            let (begin, end) = (plan.first[f] as usize, plan.first[f + 1] as usize);
-            let (rows, k) = (plan.rows(f), end - begin);
-            let size = k + rows.len();
-            let (own, _) = self.numbers(f);
-            let (x_own, mut x_beyond) = x.split(begin, end);
-            handed.clear();
-            handed.resize(rows.len(), 0.0);
-            for i in 0..k {
-                x_own[i] *= self.inverse[begin + i];
-                let visits = x_own[i];
-                let row = &own[i * size..(i + 1) * size];
-                x_own[i + 1..].iter_mut().zip(&row[i + 1..k]).for_each(|(x, p)| *x += visits * p);
-                handed.iter_mut().zip(&row[k..]).for_each(|(x, p)| *x += visits * p);
-            }
-            rows.iter().zip(&handed).for_each(|(&r, visits)| *x_beyond.at(r) += visits);
-        }
-    }
-
-    fn visits_up(&self, fronts: Range<usize>, x: &mut Window<'_, f64>) {
-        let plan = self.plan;
-        for f in fronts.rev() {
-            let (begin, end) = (plan.first[f] as usize, plan.first[f + 1] as usize);
-            let (rows, k) = (plan.rows(f), end - begin);
-            let size = k + rows.len();
-            let (own, beyond) = self.numbers(f);
-            let (x_own, mut x_beyond) = x.split(begin, end);
-            for (&r, redirected) in rows.iter().zip(beyond.chunks_exact(k)) {
-                let visits = *x_beyond.at(r);
-                x_own.iter_mut().zip(redirected).for_each(|(x, p)| *x += visits * p);
-            }
-            for i in (0..k).rev() {
-                // What leads to a root ends there.
-                if self.inverse[begin + i] == 0.0 {
-                    x_own[i] = 0.0;
-                }
-                let visits = x_own[i];
-                x_own.iter_mut().zip(&own[i * size..i * size + i]).for_each(|(x, p)| *x += visits * p);
-            }
-        }
-    }
-}
-
-/// What a range of fronts sees of a vector by position: its own part, from `base` on, and the rows beyond that it touches.
-struct Window<'a, T> {
-    base: usize,
-    inside: &'a mut [T],
-    rows: &'a [u32],
-    beyond: &'a mut [T],
-}
-
-impl<T> Window<'_, T> {
-    /// The positions `begin..end`, and what comes after them.
-    fn split(&mut self, begin: usize, end: usize) -> (&mut [T], Window<'_, T>) {
-        let (own, after) = self.inside[begin - self.base..].split_at_mut(end - begin);
-        (own, Window { base: end, inside: after, rows: self.rows, beyond: self.beyond })
-    }
-
-    #[inline(always)]
-    fn at(&mut self, position: u32) -> &mut T {
-        let inside = position as usize - self.base;
-        if inside < self.inside.len() {
-            return &mut self.inside[inside];
-        }
-        // Those that a subtree touches are those that its last front touches.
-        &mut self.beyond[self.rows.partition_point(|&r| r < position)]
-    }
 }
 
 /// Gain and bias of several rewards.
@@ -451,15 +194,15 @@ pub(crate) struct Evaluation {
 }
 
 /// Vectors are worked on in pieces of at least this many numbers.
-const CHUNK: usize = 1 << 14;
+pub(crate) const CHUNK: usize = 1 << 14;
 
 #[inline(always)]
-fn add(sum: &mut Lanes, x: f64, b: &Lanes) {
+pub(crate) fn add(sum: &mut Lanes, x: f64, b: &Lanes) {
     sum.iter_mut().zip(b).for_each(|(s, b)| *s += x * b);
 }
 
 /// Cuts a slice where its pieces end, the last one at its end.
-fn cut<T>(slice: &mut [T], ends: impl Iterator<Item = usize>) -> Vec<&mut [T]> {
+pub(crate) fn cut<T>(slice: &mut [T], ends: impl Iterator<Item = usize>) -> Vec<&mut [T]> {
     let (mut rest, mut at) = (slice, 0);
     ends.map(|end| {
         let (piece, after) = std::mem::take(&mut rest).split_at_mut(end - at);

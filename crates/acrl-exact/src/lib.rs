@@ -25,6 +25,7 @@
 mod almost_sure;
 pub mod assumptions;
 mod chain;
+mod columns;
 mod conflict;
 pub mod drn;
 mod elimination;
@@ -41,6 +42,7 @@ mod part;
 mod plan;
 mod policy;
 mod solve;
+mod substitution;
 mod task;
 #[cfg(test)]
 mod test_models;
