@@ -155,7 +155,12 @@ impl<'p> Elimination<'p> {
         };
         let mut b: Vec<Lanes> =
             order.par_iter().with_min_len(CHUNK).map(|&s| with_time(s as usize)).collect();
-        let cycles = self.forward(&mut b);
+        // An end elsewhere counts as lost.
+        let cycles = self.forward(&mut b, |position| {
+            let mut end = [0.0; LANES];
+            end[LOSS] = if position == pinned { 0.0 } else { 1.0 };
+            end
+        });
         let others = self.roots().into_iter().zip(cycles).filter(|(root, _)| *root != pinned);
         let others =
             others.map(|(root, cycle)| (order[root] as usize, cycle.map(|x| x / cycle[TIME]))).collect();
@@ -391,6 +396,31 @@ mod tests {
             for (root, gain) in &evaluation.others {
                 assert!(alone.contains(root));
                 assert_eq!(gain[..LOSS], reward(*root)[..LOSS]);
+            }
+        }
+    }
+
+    /// The chances to end in each class solve x = P x, are 1 and 0 in the classes themselves, and add up.
+    #[test]
+    fn chances_to_end_in_each_class() {
+        let rows = walk(25, 5, 5);
+        let graph = Graph::symmetric(rows.len(), |s| &rows[s].0);
+        let plan = Plan::new(&graph, usize::MAX).unwrap();
+        let row = |s: usize| (&rows[s].0[..], &rows[s].1[..]);
+        // Pinned where it is not recurrent.
+        let pinned = (0..rows.len()).find(|&s| rows[s].0.len() > 1).unwrap();
+        let elimination = Elimination::new(&plan, row, pinned, &mut Workspace::default());
+        let evaluation = elimination.evaluate(row, reward);
+        let roots: Vec<usize> = evaluation.others.iter().map(|(root, _)| *root).collect();
+        assert!(evaluation.loss > 0.1 && roots.len() > 2);
+        let reach = elimination.reach(&roots);
+        for s in 0..rows.len() {
+            assert!((reach[s].iter().sum::<f64>() - evaluation.bias[s][LOSS]).abs() < 1e-12);
+            for (k, root) in roots.iter().enumerate() {
+                let mean = |(&t, p): (&u32, &f64)| p * reach[t as usize][k];
+                let next: f64 = rows[s].0.iter().zip(&rows[s].1).map(mean).sum();
+                let expected = if roots.contains(&s) { f64::from(s == *root) } else { next };
+                assert!(s == pinned || (reach[s][k] - expected).abs() < 1e-12, "{s} {k}");
             }
         }
     }

@@ -18,6 +18,8 @@ const BUDGET: usize = 250_000_000;
 const LONG_CYCLE: f64 = 1e7;
 /// A smaller chance to leave a class is none.
 const NEVER: f64 = 1e-40;
+/// A smaller chance to end in a class that is not looked at does not matter.
+const UNKNOWN: f64 = 1e-6;
 /// The most steps that are walked in search of a state that is visited often.
 const LONG_WALK: usize = 1_000_000;
 /// States that are tried as a reference.
@@ -40,22 +42,53 @@ pub(crate) struct Evaluated {
     /// Whether there are other classes.
     pub(crate) several: bool,
     bias: Vec<Vec<Lanes>>,
+    /// If the rule's state turned out not to be recurrent: classes that are, the best ones first, and the chances of each state to
+    /// end in them.
+    pub(crate) others: Vec<Class>,
+    reach: Vec<Lanes>,
+}
+
+/// A recurrent class.
+pub(crate) struct Class {
+    pub(crate) root: usize,
+    /// r₀ … r_m on average.
+    pub(crate) values: Vec<f64>,
 }
 
 impl Evaluated {
     /// Σ w_i h_i(s) less a price for the time to get to where the rule is at home, by state; −∞ where another class may be
-    /// reached.
-    pub(crate) fn bias(&self, weights: &[f64], price: f64, out: &mut [f64]) {
+    /// reached. Those in `others` are measured by their own gains, and their roots are `worth` so much.
+    pub(crate) fn bias(&self, weights: &[f64], price: f64, worth: &[f64], out: &mut [f64]) {
         out.fill(0.0);
         for (group, (bias, weights)) in self.bias.iter().zip(weights.chunks(GROUP)).enumerate() {
             let price = if group == 0 { price } else { 0.0 };
             for (out, bias) in out.iter_mut().zip(bias) {
                 *out += bias.iter().zip(weights).map(|(h, w)| h * w).sum::<f64>() - price * bias[TIME];
-                if bias[LOSS] > NEVER {
-                    *out = f64::NEG_INFINITY;
+            }
+        }
+        let lost = self.bias[0].iter().enumerate().filter(|(_, h)| h[LOSS] > NEVER);
+        for (s, h) in lost {
+            let reach = self.reach.get(s).map_or(&[][..], |reach| reach);
+            out[s] += reach.iter().zip(worth).map(|(p, x)| p * x).sum::<f64>();
+            if h[LOSS] - reach.iter().sum::<f64>() > UNKNOWN {
+                out[s] = f64::NEG_INFINITY;
+            }
+        }
+    }
+
+    /// Turns to other classes: measures the bias of states that end there by the gains there, Σ_k P_k(s) g_k instead of g.
+    fn turn_to(&mut self, others: Vec<Class>, reach: Vec<Lanes>) {
+        for (group, bias) in self.bias.iter_mut().enumerate() {
+            let members = group * GROUP..((group + 1) * GROUP).min(self.values.len());
+            for (h, reach) in bias.iter_mut().zip(&reach).filter(|(h, _)| h[LOSS] > NEVER) {
+                let time = h[TIME];
+                for (h, i) in h.iter_mut().zip(members.clone()) {
+                    let less = |(p, class): (&f64, &Class)| p * (self.values[i] - class.values[i]);
+                    *h += time * reach.iter().zip(&others).map(less).sum::<f64>();
                 }
             }
         }
+        (self.others, self.reach) = (others, reach);
     }
 }
 
@@ -144,7 +177,9 @@ impl Evaluator {
     ) -> Evaluated {
         let row = |s: usize| part.transitions(rule[s] as usize);
         let mut pinned = self.walk(part, rule);
-        let mut attempts = 0;
+        let mut tried = Vec::new();
+        // A state that is recurrent for sure, and whether it is to be taken.
+        let (mut sure, mut settled) = (None, false);
         loop {
             let elimination = Elimination::new(plan, row, pinned, &mut self.workspace);
             let groups: Vec<Evaluation> = (0..weights.len())
@@ -156,15 +191,18 @@ impl Evaluator {
                 let terms = groups.iter().zip(weights.chunks(GROUP));
                 terms.map(|(group, w)| gain(group).iter().zip(w).map(|(g, w)| g * w).sum::<f64>()).sum()
             };
-            let others = 0..groups[0].others.len();
-            let best = others.max_by(|&a, &b| lagrangian(Some(a)).total_cmp(&lagrangian(Some(b))));
+            let mut others: Vec<usize> = (0..groups[0].others.len()).collect();
+            others.sort_by(|&a, &b| lagrangian(Some(b)).total_cmp(&lagrangian(Some(a))));
+            let root = |class: usize| groups[0].others[class].0;
+            let best = others.iter().copied().find(|&class| !tried.contains(&root(class)));
             let lost = groups[0].loss > NEVER;
             let long = groups[0].cycle.is_nan() || groups[0].cycle > LONG_CYCLE;
+            if !lost {
+                sure = Some(pinned);
+            }
             let next = match best {
-                _ if attempts == ATTEMPTS => None,
-                Some(class) if lost || lagrangian(Some(class)) > lagrangian(None) => {
-                    Some(groups[0].others[class].0)
-                }
+                _ if settled || tried.len() == ATTEMPTS => None,
+                Some(class) if lost || lagrangian(Some(class)) > lagrangian(None) => Some(root(class)),
                 _ if long => {
                     let visits = elimination.visits(row);
                     (0..visits.len())
@@ -173,16 +211,28 @@ impl Evaluator {
                 }
                 _ => None,
             };
-            match next {
-                Some(next) => pinned = next,
-                None => {
-                    let visits = elimination.visits(row);
-                    elimination.recycle(&mut self.workspace);
-                    return finish(part, rule, reward, weights.len(), &visits, pinned, groups);
-                }
-            }
+            let next = next.or_else(|| {
+                settled = lost;
+                sure.filter(|_| lost)
+            });
+            let Some(next) = next else {
+                let visits = elimination.visits(row);
+                others.truncate(if lost { LANES } else { 0 });
+                let class = |&class: &usize| {
+                    let values = groups.iter().flat_map(|group| &group.others[class].1[..GROUP]);
+                    Class { root: root(class), values: values.copied().take(weights.len()).collect() }
+                };
+                let others: Vec<Class> = others.iter().map(class).collect();
+                let roots: Vec<usize> = others.iter().map(|class| class.root).collect();
+                let reach = if lost { elimination.reach(&roots) } else { Vec::new() };
+                elimination.recycle(&mut self.workspace);
+                let mut evaluated = finish(part, rule, reward, weights.len(), &visits, pinned, groups);
+                evaluated.turn_to(others, reach);
+                return evaluated;
+            };
+            tried.push(pinned);
+            pinned = next;
             elimination.recycle(&mut self.workspace);
-            attempts += 1;
         }
     }
 
@@ -277,7 +327,8 @@ impl Evaluator {
             bias.iter_mut().for_each(|h| (h[TIME], h[LOSS]) = (0.0, 0.0));
             groups.push(bias);
         }
-        Some(Evaluated { values, errors, root: 0, several: false, bias: groups })
+        let (others, reach) = (Vec::new(), Vec::new());
+        Some(Evaluated { values, errors, root: 0, several: false, bias: groups, others, reach })
     }
 }
 
@@ -408,7 +459,7 @@ fn finish<'r>(
     let values = evaluations.iter().flat_map(|e| e.gain[..GROUP].iter().copied()).take(width).collect();
     let several = !evaluations[0].others.is_empty();
     let bias = evaluations.into_iter().map(|e| e.bias).collect();
-    Evaluated { values, errors, root: pinned, several, bias }
+    Evaluated { values, errors, root: pinned, several, bias, others: Vec::new(), reach: Vec::new() }
 }
 
 #[cfg(test)]
@@ -456,5 +507,94 @@ mod tests {
         assert!(evaluate(&mut evaluator, 400).is_none());
         assert!(evaluator.too_large);
         assert!(evaluate(&mut evaluator, 400).is_none());
+    }
+
+    /// Two rooms, of which the one that pays is left once in 10²⁰ steps and the other once in 10⁷⁰: only the latter is a class. The walk
+    /// begins in the first, and says so.
+    #[test]
+    fn what_is_left_for_good_is_no_class_however_long_that_takes() {
+        let mut b = FiniteCmdp::builder(["r0"]);
+        (0..400).for_each(|s| _ = b.state(s.to_string()));
+        for s in 0..400usize {
+            let (pays, door) = (s < 200, s == 199 || s == 200);
+            let near = |t: usize| (t < 200) == pays;
+            let mut to: Vec<(usize, f64)> = [s.wrapping_sub(1), s + 1]
+                .into_iter()
+                .filter(|&t| t < 400)
+                .map(|t| {
+                    (
+                        t,
+                        if near(t) {
+                            0.5
+                        } else if pays {
+                            1e-20
+                        } else {
+                            1e-70
+                        },
+                    )
+                })
+                .collect();
+            // Walls and doors throw back.
+            let stay = if s == 0 || s == 399 || door { 0.5 } else { 0.0 };
+            to.extend((stay > 0.0).then_some((s, stay)));
+            b.choice(s, "walk", &to, &[f64::from(pays)]);
+        }
+        let model = b.build().unwrap();
+        let part = Part::new(&model, &(0..400).collect::<Vec<_>>());
+        let rule: Vec<u32> = (0..400).collect();
+        let evaluated =
+            Evaluator::new().evaluate(&part, &rule, &|c| model.choice(c).rewards, &[1e-9], &[1.0]).unwrap();
+        assert!(evaluated.values[0].abs() < 1e-12 && evaluated.errors[0] < 1e-9 && evaluated.root >= 200);
+    }
+
+    /// v = R − T Σ_k P_k g_k + Σ_k P_k x_k, with what is collected until one of the classes is reached, R, the time that takes, T, and
+    /// what the classes are worth, x_k.
+    #[test]
+    fn several_classes_are_measured_by_their_own_gains() {
+        let n = 60;
+        let rows: Vec<(Vec<u32>, Vec<f64>)> = (0..n)
+            .map(|s| match s {
+                7 | 50 => (vec![s], vec![1.0]),
+                _ => (vec![(s + n - 1) % n, (s + 1) % n], vec![0.5, 0.5]),
+            })
+            .collect();
+        let graph = Graph::symmetric(n as usize, |s| &rows[s].0);
+        let plan = Plan::new(&graph, usize::MAX).unwrap();
+        let row = |s: usize| (&rows[s].0[..], &rows[s].1[..]);
+        let elimination = Elimination::new(&plan, row, 30, &mut Workspace::default());
+        let reward = |s: usize| if s == 7 { 0.5 } else { 0.3 };
+        let evaluation = elimination.evaluate(row, |s| lanes(&[reward(s)], 0));
+        let others: Vec<Class> = evaluation
+            .others
+            .iter()
+            .map(|(root, gain)| Class { root: *root, values: vec![gain[0]] })
+            .collect();
+        let roots: Vec<usize> = others.iter().map(|class| class.root).collect();
+        assert!(roots.contains(&7) && roots.contains(&50));
+        let worth: Vec<f64> = roots.iter().map(|&root| if root == 7 { 3.0 } else { -2.0 }).collect();
+        let reach = elimination.reach(&roots);
+        let mut evaluated = Evaluated {
+            values: vec![evaluation.gain[0]],
+            errors: vec![f64::INFINITY],
+            root: 30,
+            several: true,
+            bias: vec![evaluation.bias],
+            others: Vec::new(),
+            reach: Vec::new(),
+        };
+        let mut v = vec![0.0; n as usize];
+        evaluated.bias(&[1.0], 0.0, &[], &mut v);
+        assert!(v[20] == f64::NEG_INFINITY, "it is not known where this ends");
+        evaluated.turn_to(others, reach);
+        evaluated.bias(&[1.0], 0.0, &worth, &mut v);
+        assert!((v[7] - 3.0).abs() < 1e-12 && (v[50] + 2.0).abs() < 1e-12);
+        // Between the traps, away from the pinned state: i steps from 50 on the way of 17 to 7, a fair game of i/17 that takes i (17 − i)
+        // steps, each of which pays .3.
+        for i in 1..17 {
+            let (s, p) = ((50 + i) % 60, i as f64 / 17.0);
+            let expected =
+                (i * (17 - i)) as f64 * (0.3 - 0.5 * p - 0.3 * (1.0 - p)) + 3.0 * p - 2.0 * (1.0 - p);
+            assert!((v[s] - expected).abs() < 1e-11, "{s}: {} {expected}", v[s]);
+        }
     }
 }

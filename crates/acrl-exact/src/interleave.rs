@@ -9,7 +9,7 @@ use pulp::Arch;
 use rayon::prelude::*;
 
 use crate::FiniteTask;
-use crate::evaluate::{Evaluated, Evaluator};
+use crate::evaluate::{Class, Evaluated, Evaluator};
 use crate::part::Part;
 
 /// Sweeps of a round, alternately forth and back: √n/15 of them, but at least and at most so many. (Grids of 10,000 states take about
@@ -21,8 +21,10 @@ const FAST_SWEEPS: usize = 8;
 /// model that a rule hardly ever leaves does not drown the rest.
 const LIMIT: f64 = 1e6;
 /// The price of time, as a share of the distance between the bounds.
-const PATIENCE_PRICE: f64 = 1e-4;
-/// Rounds without a new column after which there is nothing more to find.
+const PATIENCE_PRICE: f64 = 1e-5;
+/// Bounds are clearly closer when they are this much as far apart.
+const CLOSER: f64 = 0.8;
+/// Rounds without a new column or closer bounds after which there is nothing more to find.
 const STALLED: usize = 60;
 
 /// With at least this many states a sweep goes through the two halves beside each other, each with the other's values from before. (Rounds
@@ -154,7 +156,12 @@ pub(crate) struct Interleaved<'t> {
     before: Vec<f64>,
     /// Σ w_i r_i of each choice.
     rho: Vec<f64>,
+    /// Whether the last round brought a new column.
+    learning: bool,
+    /// Rounds that brought neither a new column nor bounds that are clearly closer.
     stalled: usize,
+    /// How far apart the bounds were when they last came closer.
+    distance: f64,
     /// Values are kept within so many times the rewards' range.
     limit: f64,
     /// With at least this many states sweeps go in halves.
@@ -171,7 +178,9 @@ impl<'t> Interleaved<'t> {
             v: vec![0.0; part.len()],
             before: Vec::new(),
             rho: vec![0.0; part.choice_count()],
+            learning: true,
             stalled: 0,
+            distance: f64::INFINITY,
             limit: LIMIT.max(100.0 * part.len() as f64),
             halves: HALVES,
         }
@@ -186,18 +195,19 @@ impl<'t> Interleaved<'t> {
         self.evaluator.iterates()
     }
 
-    /// Whether round after round brought nothing new.
+    /// Whether round after round brought nothing.
     pub(crate) fn exhausted(&self) -> bool {
         self.stalled >= STALLED
     }
 
-    /// Whether the last round brought something new.
+    /// Whether the last round brought a new column.
     pub(crate) fn learning(&self) -> bool {
-        self.stalled == 0
+        self.learning
     }
 
     /// Tells whether the columns of the last round were new.
     pub(crate) fn learnt(&mut self, new: bool) {
+        self.learning = new;
         self.stalled = if new { 0 } else { self.stalled + 1 };
         // Perhaps it does take that long to get from one part of the model to another.
         if self.stalled % 6 == 5 {
@@ -235,22 +245,44 @@ impl<'t> Interleaved<'t> {
     }
 
     /// Improves the rule for weights w₀ … w_m and returns an upper bound on Σ w_i V_i of every policy. `distance` is how far
-    /// apart the bounds on the optimum are.
-    pub(crate) fn improve(&mut self, task: &FiniteTask<'_>, weights: &[f64], distance: f64) -> f64 {
+    /// apart the bounds on the optimum are, and `patience` what a bound may be off.
+    pub(crate) fn improve(
+        &mut self,
+        task: &FiniteTask<'_>,
+        weights: &[f64],
+        distance: f64,
+        patience: f64,
+    ) -> f64 {
         let part = self.part;
         let scale: f64 = weights.iter().zip(task.ranges()).map(|(w, r)| (w * r).abs()).sum();
+        // (Further apart than before they are when another question is asked.)
+        if !(CLOSER * self.distance..=self.distance).contains(&distance) {
+            (self.distance, self.stalled) = (distance, 0);
+        }
         self.rho
             .par_iter_mut()
             .with_min_len(CHUNK)
             .enumerate()
             .for_each(|(c, rho)| *rho = dot(task.rewards(part.choice(c)), weights));
         let Some(evaluated) = &self.evaluated else { return f64::INFINITY };
-        let gain = dot(&evaluated.values, weights);
+        let gain = match &evaluated.others[..] {
+            [] => dot(&evaluated.values, weights),
+            others => {
+                others.iter().map(|class| dot(&class.values, weights)).fold(f64::NEG_INFINITY, f64::max)
+            }
+        };
         // Where two parts of the model are as good as each other it would be right to stay in either, and no rule would lead
         // from one to the other for ages. A small price of time decides for where the rule is at home.
-        let price = PATIENCE_PRICE * 10f64.powi((self.stalled / 4).min(3) as i32);
-        let price = (price * distance).clamp(1e-13 * scale, 1e-3 * scale);
-        evaluated.bias(weights, price, &mut self.v);
+        let price = (PATIENCE_PRICE * distance).max(patience).clamp(1e-13 * scale, 1e-3 * scale);
+        // Classes are worth what they were before, less if they fall behind, but not more than where the rule was thought to be at home:
+        // else all might go where they are better off for a while and worse ever after.
+        let home = self.v[evaluated.root];
+        let worth = |class: &Class| {
+            let behind = (gain - dot(&class.values, weights)).max(0.0);
+            (self.v[class.root] - home).min(0.0) - behind * part.len() as f64
+        };
+        let worth: Vec<f64> = evaluated.others.iter().map(worth).collect();
+        evaluated.bias(weights, price, &worth, &mut self.v);
         // No better than that are the values known from which the rule is improved.
         let error: f64 = evaluated.errors.iter().zip(weights).map(|(e, w)| e * w.abs()).sum();
         let tie = (4.0 * error).clamp(1e-12 * scale, 1e-9 * scale);
@@ -398,7 +430,7 @@ mod tests {
         pool.install(|| {
             let mut oracle = Interleaved { halves, ..Interleaved::new(task.part().unwrap()) };
             let mut round = || {
-                let bound = oracle.improve(&task, &[1.0], 1e-6);
+                let bound = oracle.improve(&task, &[1.0], 1e-6, 0.0);
                 (oracle.column(&task, &[1.0], 1e-12).unwrap().values[0], bound)
             };
             (0..40).map(|_| round()).collect()

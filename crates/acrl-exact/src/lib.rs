@@ -35,6 +35,7 @@ mod front;
 mod graph;
 mod interleave;
 mod lead;
+mod level;
 mod maximise;
 pub mod npz;
 mod ordering;

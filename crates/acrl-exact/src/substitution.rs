@@ -5,21 +5,26 @@ use std::ops::Range;
 use pulp::Arch;
 use rayon::prelude::*;
 
-use crate::elimination::{CHUNK, Elimination, LANES, LOSS, Lanes, add, cut};
+use crate::elimination::{CHUNK, Elimination, LANES, Lanes, add, cut};
 use crate::plan::Piece;
 
 impl Elimination<'_> {
     /// Eliminates right-hand sides b, in place and by position; returns, root by root, the sum of b over a cycle from the root back
-    /// to it. For the others a visit to a root then counts as nothing, but for lane [`LOSS`]: that is 1 unless it is the pinned one.
-    pub(crate) fn forward(&self, b: &mut [Lanes]) -> Vec<Lanes> {
-        let cycles = self.rise(b, |sum, x| add(sum, 1.0, x), |fronts, b| self.forward_fronts(fronts, b));
+    /// to it. For the others the end at a root then counts as `end` says of its position.
+    pub(crate) fn forward(&self, b: &mut [Lanes], end: impl Fn(usize) -> Lanes + Sync) -> Vec<Lanes> {
+        let work = |fronts: Range<usize>, b: &mut Window<'_, Lanes>| self.forward_fronts(fronts, b, &end);
+        let cycles = self.rise(b, |sum, x| add(sum, 1.0, x), work);
         cycles.into_iter().flatten().collect()
     }
 
-    fn forward_fronts(&self, fronts: Range<usize>, b: &mut Window<'_, Lanes>) -> Vec<Lanes> {
+    fn forward_fronts(
+        &self,
+        fronts: Range<usize>,
+        b: &mut Window<'_, Lanes>,
+        end_at: &impl Fn(usize) -> Lanes,
+    ) -> Vec<Lanes> {
         let mut cycles = Vec::new();
         let plan = self.plan;
-        let pinned = plan.position[self.pinned] as usize;
         let arch = Arch::new();
         for f in fronts {
             let (begin, end) = (plan.first[f] as usize, plan.first[f + 1] as usize);
@@ -27,27 +32,20 @@ impl Elimination<'_> {
             let size = k + rows.len();
             let (own, beyond) = self.numbers(f);
             let (b_own, mut b_beyond) = b.split(begin, end);
-            for i in 0..k {
-                let mut sum = b_own[i];
-                for (x, b) in own[i * size..i * size + i].iter().zip(&*b_own) {
-                    add(&mut sum, *x, b);
-                }
-                if self.inverse[begin + i] == 0.0 {
-                    cycles.push(sum);
-                    sum = [0.0; LANES];
-                    sum[LOSS] = if begin + i == pinned { 0.0 } else { 1.0 };
-                }
-                b_own[i] = sum;
-            }
             arch.dispatch(
                 #[inline(always)]
                 || {
-                    for (&r, redirected) in rows.iter().zip(beyond.chunks_exact(k)) {
-                        let mut sum = [0.0; LANES];
-                        for (x, b) in redirected.iter().zip(&*b_own) {
-                            add(&mut sum, *x, b);
+                    for i in 0..k {
+                        let (before, own_and_after) = b_own.split_at_mut(i);
+                        let sum = &mut own_and_after[0];
+                        add_all(sum, &own[i * size..i * size + i], before);
+                        if self.inverse[begin + i] == 0.0 {
+                            cycles.push(*sum);
+                            *sum = end_at(begin + i);
                         }
-                        add(b_beyond.at(r), 1.0, &sum);
+                    }
+                    for (&r, redirected) in rows.iter().zip(beyond.chunks_exact(k)) {
+                        add_all(b_beyond.at(r), redirected, b_own);
                     }
                 },
             );
@@ -81,19 +79,32 @@ impl Elimination<'_> {
                         if inverse == 0.0 {
                             continue;
                         }
-                        let mut sum = b_own[i];
                         let row = &own[i * size..(i + 1) * size];
-                        for (x, b) in row[i + 1..k].iter().zip(&b_own[i + 1..]) {
-                            add(&mut sum, *x, b);
-                        }
-                        for (x, b) in row[k..].iter().zip(&there) {
-                            add(&mut sum, *x, b);
-                        }
-                        b_own[i] = sum.map(|x| x * inverse);
+                        let (own_and_before, after) = b_own.split_at_mut(i + 1);
+                        let sum = &mut own_and_before[i];
+                        add_all(sum, &row[i + 1..k], after);
+                        add_all(sum, &row[k..], &there);
+                        *sum = sum.map(|x| x * inverse);
                     }
                 },
             );
         }
+    }
+
+    /// Of each state, the chances to end in the classes of these roots, of which there are at most [`LANES`].
+    pub(crate) fn reach(&self, roots: &[usize]) -> Vec<Lanes> {
+        let plan = self.plan;
+        let mut chances = vec![[0.0; LANES]; plan.order.len()];
+        let roots: Vec<usize> = roots.iter().map(|&root| plan.position[root] as usize).collect();
+        self.forward(&mut chances, |position| {
+            let mut end = [0.0; LANES];
+            end.iter_mut()
+                .zip(&roots)
+                .for_each(|(end, &root)| *end = if root == position { 1.0 } else { 0.0 });
+            end
+        });
+        self.backward(&mut chances);
+        plan.position.par_iter().with_min_len(CHUNK).map(|&p| chances[p as usize]).collect()
     }
 
     /// From the leaves to the root: `work` on each limb beside the others, and then on the trunk, piece by piece. What limbs leave in the
@@ -216,6 +227,24 @@ impl Elimination<'_> {
                 x_own.iter_mut().zip(&own[i * size..i * size + i]).for_each(|(x, p)| *x += visits * p);
             }
         }
+    }
+}
+
+/// sum += Σ x_i b_i, as several sums beside each other, so that none waits for the one before.
+#[inline(always)]
+fn add_all(sum: &mut Lanes, x: &[f64], b: &[Lanes]) {
+    let (mut second, mut third, mut fourth) = ([0.0; LANES], [0.0; LANES], [0.0; LANES]);
+    let (x, b) = (x.chunks_exact(4), b[..x.len()].chunks_exact(4));
+    let rest = x.remainder().iter().zip(b.remainder());
+    for (x, b) in x.zip(b) {
+        add(sum, x[0], &b[0]);
+        add(&mut second, x[1], &b[1]);
+        add(&mut third, x[2], &b[2]);
+        add(&mut fourth, x[3], &b[3]);
+    }
+    rest.for_each(|(x, b)| add(sum, *x, b));
+    for lane in 0..LANES {
+        sum[lane] += second[lane] + (third[lane] + fourth[lane]);
     }
 }
 
