@@ -115,7 +115,10 @@ fn a_random_problem_and_wireless_with_a_quarter_of_the_training() {
 fn the_promise_with_default_settings() {
     let decisions = PpoSettings::default().decisions;
     let mut broken: Vec<String> = Vec::new();
-    for seed in 600..612 {
+    // Problems that nothing was tuned on are as many as there are seeds: PROMISE_SEED=900 draws others.
+    let first: u64 =
+        std::env::var("PROMISE_SEED").map_or(600, |seed| seed.parse().expect("PROMISE_SEED is a number"));
+    for seed in first..first + 12 {
         if !planar(seed, decisions) {
             broken.push(format!("planar {seed}"));
         }
