@@ -230,5 +230,14 @@ fn what_cannot_be_trained_or_run_says_why() {
     refused(folder, &["train", "planar", "-o", "m.safetensors", "--resume"], "no checkpoint");
     refused(folder, &["train", "planar", "-o", "m.safetensors", "--require", "purple>=1"], "purple");
     refused(folder, &["train", "wireless", "-o", "m.safetensors", "--learner", "policy_gradient"], "ppo can");
+    let average = acrl(folder, &["init", "planar", "-o", "average.toml"]);
+    assert!(average.status.success());
+    let path = folder.join("average.toml");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let (before, after) = text.split_once("[train]").unwrap_or((&text, ""));
+    std::fs::write(&path, format!("{before}\n[train]\ntargets = \"average\"\n{after}")).unwrap();
+    let gradient =
+        ["train", "average.toml", "-o", "m.safetensors", "--learner", "policy_gradient", "--steps", "100"];
+    refused(folder, &gradient, "ppo and actor_critic");
     refused(folder, &["run", "monitoring", "--occupation", "o.csv"], "finite model");
 }

@@ -18,7 +18,8 @@
 //! | `passes` | 5 | passes over an iteration's decisions | 1 to 100 |
 //! | `minibatch` | 1,024 | decisions of one gradient step | 1 to 1,000,000 |
 //! | `step_size` | .001 | of Adam, going down to 0 | (0, 1) |
-//! | `discount` | .985 | γ per decision | (0, 1) |
+//! | `targets` | discounted | what the critic learns: discounted sums, or what is above the long-run averages ρ(w) | |
+//! | `discount` | .985 | γ per decision; with average targets only the unit of values, 1 − γ | (0, 1) |
 //! | `trace` | .95 | κ of the generalised advantages | 0 to 1 |
 //! | `clip` | .2 | how far π(a) may move in one iteration | (0, 1) |
 //! | `deviation` | .6 | σ of numbers at the start, in half-widths of their interval | (0, 10) |
@@ -30,6 +31,7 @@
 //! | `sampler` | dual | the weights to train on | |
 
 mod action;
+mod average;
 mod blind;
 mod chunk;
 mod curriculum;
@@ -51,7 +53,7 @@ pub(crate) use networks::Figures;
 pub use policy::{Inputs, MlpPolicy};
 
 use crate::error::setting;
-use crate::{Coverage, LearnError, Sampler, SeenRewards};
+use crate::{Coverage, LearnError, Sampler, SeenRewards, Targets};
 use curriculum::Curriculum;
 use networks::Networks;
 use rollout::Rollout;
@@ -74,6 +76,9 @@ pub struct PpoSettings {
     pub minibatch: usize,
     /// Adam's step size at the start; it goes down to 0.
     pub step_size: f64,
+    /// What the critic learns.
+    #[serde(default)]
+    pub targets: Targets,
     /// γ per decision.
     pub discount: f64,
     /// κ of the generalised advantages.
@@ -106,6 +111,7 @@ impl Default for PpoSettings {
             passes: 5,
             minibatch: 1024,
             step_size: 1e-3,
+            targets: Targets::Discounted,
             discount: 0.985,
             trace: 0.95,
             clip: 0.2,
@@ -251,10 +257,9 @@ impl Ppo {
         let mut scratch = self.scratch.take().unwrap_or_else(|| Scratch::new(task, &self.settings, self));
         self.experience(task, &mut scratch)?;
         self.networks.evaluate(&mut scratch.rollout, 0..self.settings.segment + 1);
-        let discount = self.settings.discount as f32;
-        scratch.rollout.advantages(discount, self.settings.trace as f32, None);
-        let left = 1.0 - self.iteration as f64 / self.iterations() as f64;
-        let step_size = self.settings.step_size * left.max(0.0);
+        let left = (1.0 - self.iteration as f64 / self.iterations() as f64).max(0.0);
+        self.networks.advantages(&mut scratch.rollout, &self.settings, left);
+        let step_size = self.settings.step_size * left;
         self.networks.limit_deviations(self.settings.largest_deviation(left));
         let figures = self.networks.improve(&scratch.rollout, &self.settings, step_size, &mut self.rng);
         self.iteration += 1;

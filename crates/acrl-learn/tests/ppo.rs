@@ -7,7 +7,8 @@ use acrl::{
 };
 use acrl_files::checkpoint;
 use acrl_learn::{
-    Advice, LearnError, PolicyFile, Ppo, PpoSettings, Sampler, Training, TrainingRecord, rehearse, settle,
+    Advice, LearnError, PolicyFile, Ppo, PpoSettings, Sampler, Targets, Training, TrainingRecord, rehearse,
+    settle,
 };
 
 /// A point on a line from 0 to 1 that moves, or stays by choice; `left` and `right` are its ends.
@@ -68,7 +69,12 @@ fn settings(decisions: u64) -> PpoSettings {
 }
 
 fn train(task: &BatchTask<'_>, iterations: u64) -> Ppo {
-    let mut ppo = Ppo::new(task, settings(40 * 1024), 3).unwrap();
+    train_for(task, iterations, Targets::Discounted)
+}
+
+fn train_for(task: &BatchTask<'_>, iterations: u64, targets: Targets) -> Ppo {
+    let settings = PpoSettings { targets, ..settings(40 * 1024) };
+    let mut ppo = Ppo::new(task, settings, 3).unwrap();
     (0..iterations).for_each(|_| drop(ppo.iterate(task).unwrap()));
     ppo
 }
@@ -82,12 +88,13 @@ fn it_learns_to_go_where_the_weight_is_with_numbers_and_choices() {
     let line = Line::new(1.0);
     let task = BatchTask::new(&line, line.specification()).unwrap();
     for seed in 0..2 {
-        learns(&task, seed);
+        learns(&task, Targets::Discounted, seed);
+        learns(&task, Targets::Average, seed);
     }
 }
 
-fn learns(task: &BatchTask<'_>, seed: u64) {
-    let settings = PpoSettings { decisions: 500_000, ..PpoSettings::default() };
+fn learns(task: &BatchTask<'_>, targets: Targets, seed: u64) {
+    let settings = PpoSettings { decisions: 500_000, targets, ..PpoSettings::default() };
     let mut ppo = Ppo::new(task, settings, seed).unwrap();
     while ppo.iteration() < ppo.iterations() {
         ppo.iterate(task).unwrap();
@@ -149,13 +156,16 @@ fn the_number_of_threads_and_an_interruption_change_nothing() {
     let line = Line::new(1.0);
     let task = BatchTask::new(&line, line.specification()).unwrap();
     let pool = |n: usize| rayon::ThreadPoolBuilder::new().num_threads(n).build().unwrap();
-    let one = pool(1).install(|| weights(&train(&task, 6)));
-    assert_eq!(one, pool(3).install(|| weights(&train(&task, 6))));
-    let bytes = checkpoint::encode("test", &Training::Ppo(Box::new(train(&task, 4)))).unwrap();
-    let mut restored: Training = checkpoint::decode(&bytes, "test").unwrap();
-    (0..2).for_each(|_| drop(restored.iterate(&task).unwrap()));
-    let Training::Ppo(restored) = restored else { panic!() };
-    assert_eq!(one, weights(&restored));
+    for targets in [Targets::Discounted, Targets::Average] {
+        let train = |iterations| train_for(&task, iterations, targets);
+        let one = pool(1).install(|| weights(&train(6)));
+        assert_eq!(one, pool(3).install(|| weights(&train(6))));
+        let bytes = checkpoint::encode("test", &Training::Ppo(Box::new(train(4)))).unwrap();
+        let mut restored: Training = checkpoint::decode(&bytes, "test").unwrap();
+        (0..2).for_each(|_| drop(restored.iterate(&task).unwrap()));
+        let Training::Ppo(restored) = restored else { panic!() };
+        assert_eq!(one, weights(&restored));
+    }
 }
 
 #[test]

@@ -8,8 +8,8 @@ use acrl_envs::{EpochSetting, LearnerSetting, MethodSetting, SamplerSetting, Tar
 use acrl_files::{RunFolder, checkpoint};
 use acrl_learn::{
     ActorCritic, ActorCriticSettings, Advice, Baseline, BlindLearner, LearnError, Method, PolicyFile,
-    PolicyGradient, PolicyGradientSettings, Ppo, PpoSettings, Sampler, Training, TrainingRecord, rehearse,
-    settle,
+    PolicyGradient, PolicyGradientSettings, Ppo, PpoSettings, Sampler, Targets, Training, TrainingRecord,
+    rehearse, settle,
 };
 use anyhow::{bail, ensure};
 use serde::{Deserialize, Serialize};
@@ -107,8 +107,10 @@ pub(super) fn begin(
 ) -> anyhow::Result<Training> {
     let train = &problem.train;
     let average = train.targets == TargetSetting::Average;
-    if average && asked.learner != LearnerSetting::ActorCritic {
-        bail!("targets = \"average\" is for actor_critic, not for {}", asked.learner);
+    if average && asked.learner == LearnerSetting::PolicyGradient {
+        bail!(
+            "targets = \"average\" is for ppo and actor_critic, which have a critic, not for policy_gradient"
+        );
     }
     let method = baseline(asked.method, train.multiplier_step, task);
     Ok(match (asked.learner, method) {
@@ -183,6 +185,10 @@ fn ppo_settings(problem: &ContinuousProblem, task: &BatchTask<'_>, steps: Option
         decisions: steps.map_or(default.decisions, |steps| steps.div_ceil(hold as u64)),
         hold: Some(hold),
         step_size: train.step_size.unwrap_or(default.step_size),
+        targets: match train.targets {
+            TargetSetting::Discounted => Targets::Discounted,
+            TargetSetting::Average => Targets::Average,
+        },
         discount: train.discount.unwrap_or(default.discount),
         hidden: train.hidden.clone(),
         sampler: sampler(train.sampler),

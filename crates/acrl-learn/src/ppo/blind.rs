@@ -82,8 +82,8 @@ impl Blind {
         self.networks.set_weights(&mut scratch.rollout, &scratch.weights);
         self.experience(task, &mut scratch, means)?;
         self.networks.evaluate(&mut scratch.rollout, 0..self.settings.segment + 1);
-        let PpoSettings { discount, trace, step_size, lanes, .. } = self.settings;
-        scratch.rollout.advantages(discount as f32, trace as f32, None);
+        self.networks.advantages(&mut scratch.rollout, &self.settings, left);
+        let PpoSettings { step_size, lanes, .. } = self.settings;
         let step_size = step_size * left;
         let improved = self.networks.improve(&scratch.rollout, &self.settings, step_size, &mut self.rng);
         self.iteration += 1;

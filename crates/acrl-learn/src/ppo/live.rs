@@ -260,9 +260,9 @@ impl LivePpo {
             segment.cuts.iter().map(|cut| (cut.decision, cut.lane, cut.observation.as_slice())),
             self.settings.discount as f32,
         );
-        segment.rollout.advantages(self.settings.discount as f32, self.settings.trace as f32, None);
-        let left = 1.0 - self.iteration as f64 / self.iterations() as f64;
-        let step_size = self.settings.step_size * left.max(0.0);
+        let left = (1.0 - self.iteration as f64 / self.iterations() as f64).max(0.0);
+        self.networks.advantages(&mut segment.rollout, &self.settings, left);
+        let step_size = self.settings.step_size * left;
         self.networks.limit_deviations(self.settings.largest_deviation(left));
         let improved = self.networks.improve(&segment.rollout, &self.settings, step_size, &mut self.rng);
         self.iteration += 1;

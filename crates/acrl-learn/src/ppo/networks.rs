@@ -8,11 +8,12 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::action::Noise;
+use super::average::Averages;
 use super::chunk::{CHUNK, Chunk};
 use super::policy::Inputs;
 use super::rollout::Rollout;
 use super::{ActionHeads, MlpPolicy, PpoSettings};
-use crate::LearnError;
+use crate::{LearnError, Targets};
 
 /// Actor, critic and their optimiser.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -26,6 +27,9 @@ pub(crate) struct Networks {
     actor_adam: Adam,
     critic_adam: Adam,
     deviation_adam: Adam,
+    /// ρ(w), if targets are differential.
+    #[serde(default)]
+    averages: Option<Averages>,
     #[serde(skip)]
     chunks: Vec<Chunk>,
     #[serde(skip)]
@@ -97,8 +101,14 @@ impl Networks {
             Mlp::new(&shape(outputs), gain, rng).map_err(|e| acrl::Error::Environment(e.to_string()))
         };
         let actor = network(heads.outputs(), 0.01, rng)?;
-        let critic = network(values.unwrap_or(inputs.weights()), 1.0, rng)?;
+        let values = values.unwrap_or(inputs.weights());
+        let critic = network(values, 1.0, rng)?;
+        let averages = match settings.targets {
+            Targets::Discounted => None,
+            Targets::Average => Some(Averages::new(values, rng)?),
+        };
         Ok(Self {
+            averages,
             actor_adam: Adam::new(actor.parameters().len()),
             critic_adam: Adam::new(critic.parameters().len()),
             deviation_adam: Adam::new(heads.numbers()),
@@ -232,6 +242,16 @@ impl Networks {
         }
     }
 
+    /// The advantages of a rollout with values, by the targets that are asked for; `left` is the share of the training
+    /// that is left.
+    pub(crate) fn advantages(&mut self, rollout: &mut Rollout, settings: &PpoSettings, left: f64) {
+        let (discount, trace) = (settings.discount as f32, settings.trace as f32);
+        match &mut self.averages {
+            None => rollout.advantages(discount, trace, None),
+            Some(averages) => averages.advantages(rollout, trace, 1.0 - discount, left as f32),
+        }
+    }
+
     /// Ends episodes after some decisions (t, lane), each of which is worth γ v of the observation it led to: adds that to
     /// its rewards, and lets no advantages flow over it.
     pub(crate) fn cut<'a>(
@@ -240,6 +260,7 @@ impl Networks {
         cuts: impl Iterator<Item = (usize, usize, &'a [f64])>,
         discount: f32,
     ) {
+        let discount = if self.averages.is_some() { 1.0 } else { discount };
         let cuts: Vec<_> = cuts.collect();
         let (n, block, longer) = (rollout.lanes, rollout.len(), rollout.longer());
         let seen = self.inputs.observation().len();
@@ -277,15 +298,10 @@ impl Networks {
     pub(crate) fn rescale(&mut self, factors: &[f64], units: &[f64]) {
         self.inputs.set_scales(units.to_vec());
         let heads = self.values();
-        let first = factors.len() - heads;
-        let from = self.critic.parameters().len();
-        let width = self.critic.shape()[self.critic.shape().len() - 2];
-        let last = &mut self.critic.parameters_mut()[from - heads * (width + 1)..];
-        let (weights, biases) = last.split_at_mut(heads * width);
-        for (head, bias) in biases.iter_mut().enumerate() {
-            let factor = factors[first + head] as f32;
-            *bias *= factor;
-            weights[head * width..(head + 1) * width].iter_mut().for_each(|w| *w *= factor);
+        let factors = &factors[factors.len() - heads..];
+        scale_outputs(&mut self.critic, factors);
+        if let Some(averages) = &mut self.averages {
+            averages.rescale(factors);
         }
     }
 
@@ -305,6 +321,11 @@ impl Networks {
         rng: &mut Rng,
     ) -> Result<Figures, (&'static str, f64)> {
         let before = (self.actor.clone(), self.critic.clone(), self.log_deviations.clone());
+        let averages = self.averages.as_ref().map_or(&[][..], Averages::parameters);
+        let averages = averages.iter().map(|v| f64::from(*v)).sum::<f64>();
+        if !averages.is_finite() {
+            return Err(("the network of averages", averages));
+        }
         let adams = (self.actor_adam.clone(), self.critic_adam.clone(), self.deviation_adam.clone());
         let mut order: Vec<u32> =
             (0..rollout.len() as u32).filter(|i| !rollout.ignored[*i as usize]).collect();
@@ -402,6 +423,17 @@ impl Networks {
         while self.chunks.len() < total {
             self.chunks.push(Chunk::new(&self.actor, &self.critic, &self.heads));
         }
+    }
+}
+
+/// Multiplies each output of a network by a factor.
+pub(super) fn scale_outputs(network: &mut Mlp, factors: &[f64]) {
+    let width = network.shape()[network.shape().len() - 2];
+    let from = network.parameters().len() - factors.len() * (width + 1);
+    let (weights, biases) = network.parameters_mut()[from..].split_at_mut(factors.len() * width);
+    for ((row, bias), factor) in weights.chunks_exact_mut(width).zip(biases).zip(factors) {
+        *bias *= *factor as f32;
+        row.iter_mut().for_each(|w| *w *= *factor as f32);
     }
 }
 

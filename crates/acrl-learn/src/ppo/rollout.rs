@@ -82,6 +82,35 @@ impl Rollout {
             }
         }
     }
+
+    /// By head and lane, the mean over the rollout of r_t + v_{t+1} − v_t: what the rewards come to in the long run, as
+    /// far as differential values are right. `None` for a lane that made no step.
+    pub(crate) fn drifts(&self) -> Vec<Option<f32>> {
+        let (n, block, longer) = (self.lanes, self.len(), self.longer());
+        let mut drifts = vec![None; self.weights.len()];
+        for (head, drifts) in drifts.chunks_exact_mut(n).enumerate() {
+            let values = &self.values[head * longer..(head + 1) * longer];
+            let rewards = &self.rewards[head * block..(head + 1) * block];
+            let (mut sums, mut counts) = (vec![0.0f32; n], vec![0.0f32; n]);
+            for i in (0..block).filter(|i| !self.ignored[*i]) {
+                sums[i % n] += rewards[i] + self.continues[i] * values[i + n] - values[i];
+                counts[i % n] += 1.0;
+            }
+            for (drift, (sum, count)) in drifts.iter_mut().zip(sums.iter().zip(counts)) {
+                *drift = (count > 0.0).then_some(sum / count);
+            }
+        }
+        drifts
+    }
+
+    /// Takes a share of the mean value of each head off what its values should have been.
+    pub(crate) fn centre(&mut self, share: f32) {
+        let (block, longer) = (self.len(), self.longer());
+        for (returns, values) in self.returns.chunks_exact_mut(block).zip(self.values.chunks_exact(longer)) {
+            let mean = values.iter().sum::<f32>() / longer as f32;
+            returns.iter_mut().for_each(|r| *r -= share * mean);
+        }
+    }
 }
 
 #[cfg(test)]
