@@ -226,6 +226,10 @@ impl Source {
 
 /// `acrl solve`.
 #[derive(Debug, Args)]
+#[command(mut_arg("input", |input| input.value_name("PROBLEM|MODEL").help(
+    "A problem file (.toml) with a finite environment or model, a model in Storm's explicit format (.drn) or as arrays of NumPy \
+     and SciPy (.npz), or a bundled problem's name"
+)))]
 pub(crate) struct SolveArgs {
     #[command(flatten)]
     pub(crate) source: Source,
@@ -366,6 +370,9 @@ pub(crate) struct DemoArgs {
 
 /// `acrl train`.
 #[derive(Debug, Args)]
+#[command(mut_arg("input", |input| input.value_name("PROBLEM").help(
+    "A problem file (.toml) with a continuous environment, or a bundled problem's name"
+)))]
 pub(crate) struct TrainArgs {
     #[command(flatten)]
     pub(crate) source: Source,
