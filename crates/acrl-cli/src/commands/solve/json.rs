@@ -35,7 +35,7 @@ struct OptimalJson<'a> {
     /// What each end component has of the expected optimum, where there are several.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     components: Vec<ShareJson>,
-    /// Whether it ended by itself.
+    /// Whether nothing stopped it, and the gap was reached.
     complete: bool,
     states: usize,
     choices: usize,

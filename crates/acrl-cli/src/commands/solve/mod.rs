@@ -55,10 +55,10 @@ pub(crate) fn verb(args: &SolveArgs, output: &mut Output) -> anyhow::Result<Verd
     watch.bar.finish_and_clear();
     log.map_or(Ok(()), |mut log| log.finish())?;
     if let Answer::Optimal(optimum) = &solved.answer
-        && (optimum.gap > args.gap || !solved.complete)
+        && !solved.complete
     {
-        let (gap, wanted) = (figure(optimum.gap, 3), figure(args.gap, 3));
-        if optimum.gap > args.gap {
+        if !optimum.reached {
+            let (gap, wanted) = (figure(optimum.gap, 3), figure(args.gap, 3));
             output.warn(&format!("stopped at a gap of {gap}, above the {wanted} asked for"));
         }
         if solved.parts > 1 && solved.sure.is_none() {
@@ -108,7 +108,7 @@ pub struct Solved {
     sure: Option<AlmostSure>,
     /// What each end component has of the expected optimum, where there are several.
     shares: Vec<Share>,
-    /// Whether it ended by itself.
+    /// Whether nothing stopped it, and the gap was reached.
     complete: bool,
     communicating: bool,
     /// The number of end components.
@@ -168,7 +168,11 @@ fn solve_finite(
     let parts = task.structure().end_components.len();
     let ranges = task.in_model_units().scales().to_vec();
     let specification = task.specification().clone();
-    let (complete, seconds) = (!watch.stop.requested(), rounds.start.elapsed().as_secs_f64());
+    let reached = match &answer {
+        Answer::Optimal(optimum) => optimum.reached,
+        Answer::Infeasible(_) => true,
+    };
+    let (complete, seconds) = (reached && !watch.stop.requested(), rounds.start.elapsed().as_secs_f64());
     let model = loaded.model;
     Ok(Solved { model, specification, answer, sure, shares, complete, communicating, parts, ranges, seconds })
 }

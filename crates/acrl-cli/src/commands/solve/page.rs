@@ -34,9 +34,10 @@ impl Solved {
     fn optimum_lead(&self, optimum: &Optimum) -> String {
         match self.specification.objective() {
             Some(objective) => format!(
-                "The {} {} is {}, proved to within a share of {}.",
+                "The {} {}{} is {}, proved to within a share of {}.",
                 if self.sign() > 0.0 { "largest" } else { "least" },
                 objective.reward,
+                if optimum.reached { "" } else { " found" },
                 figure(self.sign() * optimum.objective, 6),
                 figure(optimum.gap.max(1e-12), 2)
             ),

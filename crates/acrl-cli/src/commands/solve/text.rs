@@ -12,7 +12,7 @@ pub(super) fn print_optimum(solved: &Solved, optimum: &Optimum, output: &mut Out
     match specification.objective() {
         Some(objective) => output.line(format!(
             "{} {} = {}  ({}, proved to within {}, {})",
-            styled(GOOD, "optimal"),
+            if optimum.reached { styled(GOOD, "optimal") } else { styled(STRONG, "best found:") },
             styled(STRONG, &objective.reward),
             styled(STRONG, figure(sign * optimum.objective, 7)),
             if sign > 0.0 { "largest" } else { "least" },
