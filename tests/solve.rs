@@ -80,6 +80,27 @@ fn a_time_limit_gives_the_best_answer_so_far() {
     assert!(stderr.contains("--time-limit") && output.stdout.is_empty(), "{stderr}");
 }
 
+/// No solver of this precision closes such a gap: it gives up, and says so to people and to programs.
+#[test]
+fn a_gap_that_is_not_reached_is_not_complete() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = save(&grid(20), folder.path(), "grid.npz");
+    let asked = ["solve", &model, "--maximize", "r0", "--require", "r1>=0.05", "--gap", "1e-17"];
+    let output = acrl(&[&asked[..], &["--json"]].concat());
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{stderr}");
+    assert!(stderr.contains("stopped at a gap of"), "{stderr}");
+    let object: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((object["status"].as_str(), &object["complete"]), (Some("optimal"), &Value::Bool(false)));
+    assert!(number(&object["gap"]) > 1e-17);
+    let text = String::from_utf8_lossy(&acrl(&asked).stdout).into_owned();
+    assert!(text.contains("best found: r0 =") && !text.contains("optimal"), "{text}");
+    // At the default it is reached.
+    let object = json(&["solve", &model, "--maximize", "r0", "--require", "r1>=0.05"]).0;
+    assert_eq!(object["complete"], true);
+    assert!(number(&object["gap"]) <= 1e-6);
+}
+
 #[cfg(unix)]
 #[test]
 fn ctrl_c_does_as_a_time_limit_does() {

@@ -100,7 +100,7 @@ class Solution(Result):
     communicating: bool | None
     #: What each end component has of the expected optimum, where there are several.
     components: tuple[EndComponent, ...]
-    #: Whether it ended by itself, and not by a time limit or a callback.
+    #: Whether the gap that was asked for is reached: not if it was stopped, or if nothing more was found to close it.
     complete: bool
     states: int
     choices: int
@@ -334,7 +334,7 @@ class Sweep(Result):
     specification: Specification
     #: Whether one end component holds all that can happen in the long run.
     communicating: bool
-    #: Whether it ended by itself.
+    #: Whether it was not stopped, and the gap that was asked for is reached at every bound.
     complete: bool
     states: int
     choices: int

@@ -314,6 +314,7 @@ impl<'t, 'm> Columns<'t, 'm> {
                     lower,
                     upper: upper.max(lower),
                     gap,
+                    reached: gap <= options.gap,
                     values,
                     multipliers,
                     multiplier_ranges,

@@ -363,8 +363,8 @@ fn sweep_range(
                 x += p * own.get(t.wrapping_sub(first)).copied().unwrap_or_else(|| before[t]);
             }
             // Where an action stays for good, a step counts as a step.
-            let x = if targets.is_empty() { x + own[i] } else { x / (1.0 - part.stay(c)) };
-            best = best.max(x);
+            let x = if targets.is_empty() { x + own[i] } else { x * part.steps(c) };
+            best = if x > best { x } else { best };
         }
         own[i] = best;
     }

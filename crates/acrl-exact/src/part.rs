@@ -16,6 +16,8 @@ pub(crate) struct Part {
     probabilities: Vec<f64>,
     /// The probability of staying, for each choice.
     stay: Vec<f64>,
+    /// 1/(1 − stay), or 1 where a choice stays for good.
+    steps: Vec<f64>,
 }
 
 impl Part {
@@ -32,6 +34,7 @@ impl Part {
             targets: Vec::with_capacity(model.transitions()),
             probabilities: Vec::with_capacity(model.transitions()),
             stay: Vec::new(),
+            steps: Vec::new(),
         };
         for (own, &s) in states.iter().enumerate() {
             for c in model.choices(s) {
@@ -48,6 +51,8 @@ impl Part {
                         }
                     }
                     part.stay.push(stay);
+                    let leaves = part.targets.len() > part.first[part.first.len() - 1] as usize;
+                    part.steps.push(if leaves { 1.0 / (1.0 - stay) } else { 1.0 });
                     part.first.push(part.targets.len() as u32);
                     part.choices.push(c as u32);
                 }
@@ -93,6 +98,12 @@ impl Part {
     #[inline(always)]
     pub(crate) fn stay(&self, choice: usize) -> f64 {
         self.stay[choice]
+    }
+
+    /// How many steps it takes a choice to leave its state, 1/(1 − stay); 1 where it stays for good.
+    #[inline(always)]
+    pub(crate) fn steps(&self, choice: usize) -> f64 {
+        self.steps[choice]
     }
 
     /// All other states that any choice of s may lead to, with repetitions.

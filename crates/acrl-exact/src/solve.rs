@@ -80,6 +80,8 @@ pub struct Optimum {
     pub upper: f64,
     /// (upper − lower)/max(|lower|, |upper|, R₀/1000).
     pub gap: f64,
+    /// Whether the gap is as small as was asked for. If not, it was stopped, or nothing more was found that would close it.
+    pub reached: bool,
     /// V₀ … V_m of the mixture.
     pub values: Values,
     /// λ*: what one unit of each bound costs in the objective.

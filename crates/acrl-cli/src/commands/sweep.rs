@@ -29,8 +29,12 @@ pub struct SweptCurve {
     states: usize,
     choices: usize,
     communicating: bool,
+    /// Whether nothing stopped it, and the gap was reached at every bound.
     complete: bool,
     seconds: f64,
+    /// Whether the gap was reached at every bound that can be met.
+    #[serde(skip)]
+    reached: bool,
 }
 
 /// One bound. Everything in the user's signs.
@@ -89,6 +93,7 @@ pub(super) fn sweep_finite(
     let total = tasks.len();
     let mut look = |i: usize, round: &_| rounds.look(&format!("bound {} of {total}, ", i + 1), round);
     let answers = sweep_tasks(&tasks, &settings.options(), &mut look)?;
+    let reached = !answers.iter().any(|answer| matches!(answer, Swept::Optimal(optimum) if !optimum.reached));
     let mut points: Vec<(usize, Point)> = order
         .iter()
         .zip(answers)
@@ -110,8 +115,9 @@ pub(super) fn sweep_finite(
         states: first.model().states(),
         choices: first.model().choice_count(),
         communicating: first.structure().is_communicating(),
-        complete: !watch.stop.requested(),
+        complete: reached && !watch.stop.requested(),
         seconds: rounds.start.elapsed().as_secs_f64(),
+        reached,
     })
 }
 
@@ -196,7 +202,10 @@ impl SweptCurve {
         folder: Option<&Path>,
         output: &mut Output,
     ) -> anyhow::Result<Verdict> {
-        if !self.complete {
+        if !self.reached {
+            output.warn("the gap that was asked for is not reached at every bound");
+        }
+        if !self.complete && self.sweep.iter().any(|point| point.status == "unknown") {
             output.warn("stopped before all bounds were done: what is not known is marked so");
         }
         if let Some(folder) = folder {
