@@ -79,6 +79,17 @@ impl Networks {
         Ok(networks)
     }
 
+    /// Makes neurons heed the weights w more than at first, by this factor.
+    pub(crate) fn heed(&mut self, factor: f32) {
+        let (first, inputs) = (self.inputs.observation().len(), self.inputs.len());
+        for network in [&mut self.actor, &mut self.critic] {
+            let neurons = network.shape()[1];
+            for of_neuron in network.parameters_mut()[..neurons * inputs].chunks_exact_mut(inputs) {
+                of_neuron[first..].iter_mut().for_each(|x| *x *= factor);
+            }
+        }
+    }
+
     /// With so many critic heads; one for each weight if it is not said.
     pub(crate) fn with_heads(
         inputs: Inputs,
