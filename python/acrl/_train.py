@@ -42,7 +42,7 @@ class Settings(TypedDict, total=False):
     | clip | 0.2 | how far π(a) may move in one update |
     | deviation, last_deviation | 0.6, 0.05 | σ of numbers at first and at most in the end, in half ranges |
     | entropy | 0.02 | bonus on the entropy of choices |
-    | advantage_floor | 0.05 | advantages are divided by their deviation, or by this if that is less |
+    | advantage_floor | 0.01 | advantages of a reward are divided by their deviation, or by this if that is less |
     | gradient_norm | 0.5 | the longest gradient |
     | hidden | [64, 64] | widths of the hidden layers |
     | sampler | "dual" | the weights to train on |
@@ -290,7 +290,7 @@ class Training:
         while not settler.over:
             stepped = self._lanes.step(settler.decide(seen))
             seen = stepped.observations
-            settler.observe(stepped.rewards, stepped.valid)
+            settler.observe(stepped.rewards, stepped.valid, stepped.terminated | stepped.truncated)
             step += 1
             if progress is not None and step % 64 == 0:
                 progress.measuring(step / settler.steps)
@@ -432,7 +432,7 @@ def _settings(lanes: int, total: int, given: Mapping[str, Any]) -> dict[str, Any
         "minibatch": 256,
         "discount": 0.99,
         "entropy": 0.02,
-        "advantage_floor": 0.05,
+        "advantage_floor": 0.01,
         **given,
     }
     return {**settings, "lanes": lanes, "decisions": total, "hold": 1}

@@ -90,7 +90,7 @@ def test_what_a_policy_settles_at_is_known_as_well_as_it_says(policy: acrl.Polic
         expected = held(policy, min(requirement / max(objective, 1e-6), 1e6), 20)
         cost, error = -entry["values"][1], entry["errors"][1]
         assert abs(cost - expected) < 4 * error, (entry, expected)
-        assert 0.0005 < error < 0.03, entry
+        assert 0.0005 < error < 0.05, entry
 
 
 def test_ranges_are_those_of_averages_and_tolerances_are_small(policy: acrl.Policy) -> None:

@@ -6,9 +6,14 @@ use crate::settle::weightings;
 
 /// Visits of each weighting, from different places.
 const VISITS: usize = 3;
-/// How far the averages of visits may be apart, as a share of a reward's range. More than where states can be set:
-/// visits are shorter.
+/// How far the averages of visits may be apart, as a share of a reward's range, without a look at why. More than where
+/// states can be set: visits are shorter.
 const AGREEMENT: f64 = 0.25;
+/// The parts of a visit that are compared with each other, to see how much of a difference between visits is chance.
+const PARTS: usize = 8;
+/// How many times the variance that is chance the variance of visits' averages may be. With three visits of eight parts it
+/// is more by chance once in a thousand times (F with 2 and 21 degrees of freedom).
+const BEYOND_CHANCE: f64 = 10.0;
 /// A visit got stuck if it lacks more than this share of what the library has to offer at its weights.
 const STUCK: f64 = 0.5;
 /// The share of visits that may get stuck.
@@ -48,13 +53,39 @@ pub struct Settling {
     weights: Rows,
     sums: Rows,
     counts: Vec<f64>,
-    /// The averages of each visit, by weighting.
-    visits: Vec<Vec<Vec<f64>>>,
+    /// The sums and steps of the current part of a visit, and the averages of those before it, by lane.
+    part: (Rows, Vec<f64>),
+    parts: Vec<Vec<Vec<f64>>>,
+    /// The lanes in which an episode has ended since the visit began.
+    renewed: Vec<bool>,
+    visits: Vec<Vec<Visit>>,
     /// The steps measured, by weighting.
     spent: Vec<f64>,
     /// The most steps in each lane.
     budget: usize,
     rng: Rng,
+}
+
+/// What a lane had while it held a weighting.
+#[derive(Debug, Clone)]
+struct Visit {
+    averages: Vec<f64>,
+    /// Σ (x − average)² over the averages of its parts, and their number less one.
+    squares: Vec<f64>,
+    freedom: f64,
+    /// Whether it began anew meanwhile. What it had then is a matter of chance, and not of where the visit began.
+    renewed: bool,
+}
+
+impl Visit {
+    fn new(averages: Vec<f64>, parts: &[Vec<f64>], renewed: bool) -> Self {
+        let n = parts.len().max(1) as f64;
+        let square = |i: usize| {
+            let mean = parts.iter().map(|part| part[i]).sum::<f64>() / n;
+            parts.iter().map(|part| (part[i] - mean).powi(2)).sum()
+        };
+        Self { squares: (0..averages.len()).map(square).collect(), averages, freedom: n - 1.0, renewed }
+    }
 }
 
 /// What was found out about a weighting.
@@ -105,6 +136,9 @@ impl Settling {
             weights: Rows::zeros(scales.len(), lanes),
             sums: Rows::zeros(scales.len(), lanes),
             counts: vec![0.0; lanes],
+            part: (Rows::zeros(scales.len(), lanes), vec![0.0; lanes]),
+            parts: vec![Vec::new(); lanes],
+            renewed: vec![false; lanes],
             visits: vec![Vec::new(); weightings.len()],
             spent: vec![0.0; weightings.len()],
             weightings,
@@ -138,8 +172,8 @@ impl Settling {
         self.round == self.rounds.len()
     }
 
-    /// Takes note of r₀ … r_m in lanes that made a step.
-    pub fn observe(&mut self, rewards: &Rows, valid: &[bool]) {
+    /// Takes note of r₀ … r_m in lanes that made a step, and of episodes that ended with it.
+    pub fn observe(&mut self, rewards: &Rows, valid: &[bool], ended: &[bool]) {
         if self.is_over() {
             return;
         }
@@ -147,28 +181,51 @@ impl Settling {
         if self.step > self.settling {
             for (lane, _) in valid.iter().enumerate().filter(|(_, valid)| **valid) {
                 self.counts[lane] += 1.0;
-                (0..rewards.len()).for_each(|i| {
-                    self.sums.set(i, lane, self.sums.at(i, lane) + rewards.at(i, lane));
-                });
+                self.part.1[lane] += 1.0;
+                for i in 0..rewards.len() {
+                    for sums in [&mut self.sums, &mut self.part.0] {
+                        sums.set(i, lane, sums.at(i, lane) + rewards.at(i, lane));
+                    }
+                }
+            }
+            let (measured, all) = (self.step - self.settling, self.measured);
+            if measured * PARTS / all > (measured - 1) * PARTS / all {
+                self.end_part();
             }
         }
+        let ends = ended.iter().zip(valid).map(|(ended, valid)| *ended && *valid);
+        self.renewed.iter_mut().zip(ends).for_each(|(renewed, ends)| *renewed |= ends);
         if self.step < self.settling + self.measured {
             return;
         }
         for (lane, j) in self.rounds[self.round].iter().enumerate() {
             if self.counts[lane] > 0.0 {
-                let average = self.sums.lane(lane).map(|sum| sum / self.counts[lane]).collect();
-                self.visits[*j].push(average);
+                let averages = self.sums.lane(lane).map(|sum| sum / self.counts[lane]).collect();
+                self.visits[*j].push(Visit::new(averages, &self.parts[lane], self.renewed[lane]));
                 self.spent[*j] += self.counts[lane];
             }
         }
         self.sums.as_mut_slice().fill(0.0);
         self.counts.fill(0.0);
+        self.renewed.fill(false);
+        self.parts.iter_mut().for_each(Vec::clear);
         (self.step, self.round) = (0, self.round + 1);
         if self.is_over() && self.steps() + self.settling + self.measured <= self.budget {
             self.visit_again();
         }
         self.set_weights();
+    }
+
+    /// Notes the averages of a part of a visit.
+    fn end_part(&mut self) {
+        let (sums, counts) = &mut self.part;
+        for (lane, (count, parts)) in counts.iter_mut().zip(&mut self.parts).enumerate() {
+            if *count > 0.0 {
+                parts.push(sums.lane(lane).map(|sum| sum / *count).collect());
+                *count = 0.0;
+            }
+        }
+        sums.as_mut_slice().fill(0.0);
     }
 
     /// One more round for what is known least, if it is not known well enough.
@@ -204,35 +261,52 @@ impl Settling {
         self.rounds.push(lanes);
     }
 
+    /// Whether visits of a weighting differ by where they began, and not by chance: by more than a share of the range, and by
+    /// far more than parts of the same visit do. Where episodes end within visits it is chance: what begins anew does
+    /// not remember where it was, and parts of one episode may well be more alike than those of two.
+    fn depends(&self, visits: &[Visit], i: usize) -> bool {
+        let of = || visits.iter().map(|visit| visit.averages[i]);
+        let width = of().fold(f64::MIN, f64::max) - of().fold(f64::INFINITY, f64::min);
+        if width <= AGREEMENT * self.scales[i] || visits.iter().all(|visit| visit.renewed) {
+            return false;
+        }
+        let n = visits.len() as f64;
+        let mean = of().sum::<f64>() / n;
+        let between = of().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - 1.0);
+        let (freedom, squares) = visits
+            .iter()
+            .fold((0.0, 0.0), |(freedom, sum), visit| (freedom + visit.freedom, sum + visit.squares[i]));
+        let parts = 1.0 + freedom / n;
+        // Without parts nothing is known of chance.
+        freedom <= 0.0 || between > BEYOND_CHANCE * squares / freedom / parts
+    }
+
     /// Each weighting's values, and what its visits differ by.
     fn found(&self) -> Vec<Found> {
-        let of = |visits: &Vec<Vec<f64>>, i: usize| {
-            let of_visits = || visits.iter().map(|averages| averages[i]);
+        let of = |visits: &[Visit], i: usize| {
+            let of_visits = || visits.iter().map(|visit| visit.averages[i]);
             let mean = of_visits().sum::<f64>() / visits.len().max(1) as f64;
-            let squares = of_visits().map(|v| (v - mean).powi(2)).sum::<f64>();
-            let width = of_visits().fold(f64::MIN, f64::max) - of_visits().fold(f64::INFINITY, f64::min);
-            (mean, squares, width)
+            (mean, of_visits().map(|v| (v - mean).powi(2)).sum::<f64>())
         };
-        let all = |i: usize| self.visits.iter().map(move |visits| (visits.len(), of(visits, i)));
-        let apart = |i: usize, width: f64| width > AGREEMENT * self.scales[i];
         // Where visits end up in different places, that is no chance.
         let shared = |i: usize| {
-            let chance = all(i).filter(|(n, (_, _, width))| *n > 1 && !apart(i, *width));
-            let (n, squares) = chance.fold((0.0, 0.0), |(n, sum), (k, of)| (n + k as f64 - 1.0, sum + of.1));
+            let chance = self.visits.iter().filter(|visits| visits.len() > 1 && !self.depends(visits, i));
+            let (n, squares) = chance
+                .fold((0.0, 0.0), |(n, sum), visits| (n + visits.len() as f64 - 1.0, sum + of(visits, i).1));
             if n > 0.0 { squares / n } else { 0.0 }
         };
         let shared: Vec<f64> = (0..self.scales.len()).map(shared).collect();
-        let found = |visits: &Vec<Vec<f64>>| {
-            let (n, parts) = (visits.len(), (0..self.scales.len()).map(|i| of(visits, i)));
-            let parts: Vec<_> = parts.collect();
+        let found = |visits: &Vec<Visit>| {
+            let n = visits.len();
+            let parts: Vec<_> = (0..self.scales.len()).map(|i| of(visits, i)).collect();
             let own = n.saturating_sub(1) as f64;
-            let deviation = |(i, part): (usize, &(f64, f64, f64))| {
+            let deviation = |(i, part): (usize, &(f64, f64))| {
                 ((part.1 + SHARED * shared[i]) / (own + SHARED)).max(shared[i]).sqrt()
             };
             Found {
                 values: parts.iter().map(|part| part.0).collect(),
                 deviations: parts.iter().enumerate().map(deviation).collect(),
-                agreed: n > 1 && !parts.iter().enumerate().any(|(i, part)| apart(i, part.2)),
+                agreed: n > 1 && !(0..parts.len()).any(|i| self.depends(visits, i)),
             }
         };
         self.visits.iter().map(found).collect()
@@ -244,8 +318,8 @@ impl Settling {
         found.agreed || (j < corners && !self.visits[j].is_empty())
     }
 
-    /// What the policy settles at; weightings whose visits disagree, or of which there is one alone, are left out, but for
-    /// the corners.
+    /// What the policy settles at; weightings whose visits depend on where they began, or of which there is one alone, are
+    /// left out, but for the corners.
     pub fn library(&self) -> Library {
         let mut library = Library::default();
         for (j, found) in self.found().into_iter().enumerate() {
@@ -276,14 +350,19 @@ impl Settling {
             let low = offered().fold(f64::INFINITY, f64::min);
             let best = library.entries.iter().zip(offered()).max_by(|a, b| a.1.total_cmp(&b.1));
             let Some((best, high)) = best else { continue };
-            // Visits that disagree are stuck rather than unlucky: their own differences are no chance.
-            let deviations = if found[j].agreed { &found[j].deviations } else { &best.errors };
-            let chance = (square(weights, deviations) + square(weights, &best.errors)).sqrt();
-            for v in averages {
-                visits += 1.0;
-                let lack = high - value(weights, v) - ERRORS * chance;
-                stuck += f64::from(lack > STUCK * (high - low));
-            }
+            let lacks = |v: &[f64], own: f64| {
+                let chance = (own + square(weights, &best.errors)).sqrt();
+                high - value(weights, v) - ERRORS * chance > STUCK * (high - low)
+            };
+            let n = averages.len() as f64;
+            visits += n;
+            // Visits that differ by chance count by their mean. Others are stuck rather than unlucky, each by itself: their
+            // own differences are no chance.
+            stuck += if found[j].agreed {
+                n * f64::from(lacks(&found[j].values, square(weights, &found[j].deviations) / n))
+            } else {
+                averages.iter().map(|visit| f64::from(lacks(&visit.averages, 0.0))).sum()
+            };
         }
         if stuck > MAY_BE_STUCK * visits { Steering::Library } else { Steering::Policy }
     }
@@ -303,7 +382,7 @@ mod tests {
             if steps % 8 < 3 {
                 rewards.as_mut_slice().fill(1e6); // on the way, nothing counts
             }
-            settling.observe(&rewards, &vec![true; lanes]);
+            settling.observe(&rewards, &vec![true; lanes], &vec![false; lanes]);
             steps += 1;
         }
         assert_eq!(steps, settling.steps());
@@ -339,7 +418,7 @@ mod tests {
                     let had = if stuck && a.min(b) > 0.3 { 0.0 } else { 1.0 };
                     rewards.set_lane(lane, &[0.0, had * f64::from(a >= b), had * f64::from(a < b)]);
                 }
-                settling.observe(&rewards, &[true; 4]);
+                settling.observe(&rewards, &[true; 4], &[false; 4]);
             }
             assert_eq!(settling.steering(), steering);
         }
@@ -356,7 +435,7 @@ mod tests {
                 let cost = f64::from(*left > 0);
                 rewards.set_lane(lane, &[0.1 * settling.weights().at(0, lane) / 10.0, -cost]);
             }
-            settling.observe(&rewards, &vec![true; lanes]);
+            settling.observe(&rewards, &vec![true; lanes], &vec![false; lanes]);
             steps += 1;
         }
         (settling, steps)
@@ -413,7 +492,7 @@ mod tests {
         let (planned, mut rewards) = (settling.steps(), Rows::zeros(3, 4));
         while !settling.is_over() {
             rewards.as_mut_slice().copy_from_slice(settling.weights().as_slice());
-            settling.observe(&rewards, &[true; 4]);
+            settling.observe(&rewards, &[true; 4], &[false; 4]);
         }
         assert_eq!(settling.steps(), planned);
     }
@@ -427,11 +506,55 @@ mod tests {
             let mut rewards = Rows::zeros(2, 4);
             while !settling.is_over() {
                 rewards.as_mut_slice().iter_mut().for_each(|r| *r = 0.2 * rng.uniform());
-                settling.observe(&rewards, &[true; 4]);
+                settling.observe(&rewards, &[true; 4], &[false; 4]);
             }
             library += u32::from(settling.steering() == Steering::Library);
         }
         assert!(library <= 2, "{library} of 20");
+    }
+
+    /// Lanes that are in one of two states, which they leave with this probability, and where an episode ends after
+    /// `episode` steps, in which the state is drawn anew.
+    fn bistable(leave: f64, episode: usize, noise: f64) -> Settling {
+        let (lanes, mut rng) = (4, Rng::new(3));
+        let mut settling = Settling::new(&[1.0, 1.0], true, lanes, Some(6), (50, 400), 0, 5);
+        let (mut states, mut rewards) = (vec![0.0; lanes], Rows::zeros(2, lanes));
+        let mut t = 0;
+        while !settling.is_over() {
+            t += 1;
+            let ended = t % episode == 0;
+            for (lane, state) in states.iter_mut().enumerate() {
+                if ended || rng.uniform() < leave || t % 450 == 1 {
+                    *state = f64::from(rng.uniform() < 0.5);
+                }
+                rewards.set_lane(lane, &[0.0, *state + noise * (rng.uniform() - 0.5)]);
+            }
+            settling.observe(&rewards, &vec![true; lanes], &vec![ended; lanes]);
+        }
+        settling
+    }
+
+    #[test]
+    fn chance_is_told_from_a_start_that_is_never_left() {
+        let all = 3 + 3 + 6;
+        let entries = |settling: &Settling| settling.library().entries.len();
+        // A visit stays in the state in which it began, for ever as far as one can see: weightings are left out, unless all
+        // of their visits began alike.
+        let stuck = bistable(0.0, usize::MAX, 0.1);
+        assert!(entries(&stuck) <= all - 3, "{}", entries(&stuck));
+        // As far apart, but the next episode may be the other way: chance, with errors that say so.
+        let episodes = bistable(0.0, 350, 0.1);
+        assert_eq!(entries(&episodes), all);
+        assert!(episodes.library().entries.iter().all(|entry| entry.errors[1] > 0.1));
+        assert_eq!(episodes.steering(), Steering::Policy);
+        // Without episodes: states that are left within a visit, so that its parts differ as much as visits do.
+        let wanders = bistable(0.03, usize::MAX, 0.1);
+        assert_eq!(entries(&wanders), all);
+        let apart = |visits: &Vec<Visit>| {
+            let of = || visits.iter().map(|visit| visit.averages[1]);
+            of().fold(0.0, f64::max) - of().fold(1.0, f64::min) > AGREEMENT
+        };
+        assert!(wanders.visits.iter().any(apart), "the test is to be a hard one");
     }
 
     #[test]
@@ -441,7 +564,7 @@ mod tests {
         while !settling.is_over() {
             k += 1.0;
             rewards.row_mut(1).copy_from_slice(&[k, f64::NAN]);
-            settling.observe(&rewards, &[true, false]);
+            settling.observe(&rewards, &[true, false], &[false; 2]);
         }
         // One requirement, no objective: one corner, which stays although its visits are far apart.
         let library = settling.library();

@@ -109,7 +109,7 @@ fn it_learns_both_ends_of_the_line_without_being_told_any_range() {
             let named = line.step(&actions);
             let mut rewards = Rows::zeros(3, 8);
             (0..2).for_each(|i| rewards.row_mut(i + 1).copy_from_slice(named.row(i)));
-            settling.observe(&rewards, &[true; 8]);
+            settling.observe(&rewards, &[true; 8], &[false; 8]);
         }
         let library = settling.library();
         for i in 0..2 {

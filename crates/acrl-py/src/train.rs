@@ -428,13 +428,20 @@ impl Settler {
         Ok(lane_major(py, &actions))
     }
 
-    /// Takes note of the rewards of lanes that made a step.
-    fn observe(&self, rewards: PyReadonlyArray2<'_, f64>, valid: PyReadonlyArray1<'_, bool>) -> PyResult<()> {
+    /// Takes note of the rewards of lanes that made a step, and of episodes that ended with it.
+    fn observe(
+        &self,
+        rewards: PyReadonlyArray2<'_, f64>,
+        valid: PyReadonlyArray1<'_, bool>,
+        ended: PyReadonlyArray1<'_, bool>,
+    ) -> PyResult<()> {
         let mut settles = lock(&self.0);
         let Settles { settling, terms, named, rewards: scored, .. } = &mut *settles;
         let found = rows(&rewards, *named, "rewards")?;
-        let valid: Vec<bool> = valid.as_array().iter().copied().collect();
-        if found.lanes() != scored.lanes() || valid.len() != scored.lanes() {
+        let flags =
+            |array: PyReadonlyArray1<'_, bool>| array.as_array().iter().copied().collect::<Vec<bool>>();
+        let (valid, ended) = (flags(valid), flags(ended));
+        if [found.lanes(), valid.len(), ended.len()].iter().any(|lanes| *lanes != scored.lanes()) {
             let text = format!("rewards of {} lanes, expected {}", found.lanes(), scored.lanes());
             return Err(InputError::new_err(text));
         }
@@ -444,7 +451,7 @@ impl Settler {
                 out.zip(found.row(*row)).for_each(|(r, x)| *r = sign * x);
             }
         }
-        settling.observe(scored, &valid);
+        settling.observe(scored, &valid, &ended);
         Ok(())
     }
 

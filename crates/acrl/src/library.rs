@@ -76,17 +76,29 @@ impl Library {
     /// objective's range for a unit of each reward's, because settled values know nothing of the way from one behaviour to
     /// the next; without an objective or an optimum, one unit. `scales` are R₀ … R_m.
     ///
-    /// Prices of values with errors may be anything; they count up to [`ALONE`](Self::ALONE) units.
+    /// Prices of values with errors may be anything; they count up to [`ALONE`](Self::ALONE) units. And the best of many such
+    /// values was lucky: so the start is where requirements would be met if all entries had a standard error less of
+    /// them, if they can be met then. A multiplier that is too large costs some of the objective until it has come down; one
+    /// that is too small, what is required.
     pub fn start(&self, bounds: &[f64], scales: &[f64], objective: bool) -> Vec<f64> {
         let even = scales[1..].iter().map(|scale| scales[0] / scale);
         let most = if self.is_measured() { Self::ALONE } else { f64::INFINITY };
-        match self.optimum(bounds).filter(|_| objective) {
+        match self.cautious().optimum(bounds).or_else(|| self.optimum(bounds)).filter(|_| objective) {
             Some(best) => {
                 let prices = best.multipliers.iter().zip(even);
                 prices.map(|(l, even)| l.clamp(0.5 * even, most * even)).collect()
             }
             None => even.collect(),
         }
+    }
+
+    /// The same with a standard error less of what is required.
+    fn cautious(&self) -> Self {
+        let mut library = self.clone();
+        for Settled { values, errors, .. } in &mut library.entries {
+            values.iter_mut().zip(errors).skip(1).for_each(|(value, error)| *value -= *error);
+        }
+        library
     }
 
     /// The settled averages V₁ … V_m, for a diagnosis.
@@ -233,6 +245,29 @@ mod tests {
             "without errors it is only widened"
         );
         assert_eq!(Library::default().ranges(&[3.0], 400), [3.0]);
+    }
+
+    #[test]
+    fn values_with_errors_start_on_the_safe_side() {
+        let entry = |values: [f64; 2], error: f64| Settled {
+            weights: vec![1.0, 1.0],
+            values: values.to_vec(),
+            errors: vec![0.0, error],
+            steps: 3_000,
+            ..Settled::default()
+        };
+        let of = |error: f64| Library {
+            entries: vec![entry([1.0, -0.1], error), entry([0.8, -0.04], error), entry([0.0, 0.0], error)],
+        };
+        let start = |error: f64| of(error).start(&[-0.05], &[1.0, 1.0], true)[0];
+        // By their face the first two do; if they were lucky, the last one is needed, which is dear.
+        assert!((start(1e-9) - 0.2 / 0.06).abs() < 1e-3, "{}", start(1e-9));
+        assert!((start(0.02) - 19.0).abs() < 1e-9, "{}", start(0.02));
+        assert!(
+            (start(0.2) - 0.2 / 0.06).abs() < 1e-3,
+            "if nothing is enough, by their face: {}",
+            start(0.2)
+        );
     }
 
     #[test]

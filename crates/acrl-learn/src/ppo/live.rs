@@ -11,6 +11,10 @@
 //! - **rewards** are measured again when an eighth of the training is over, by where averages lie then; and at a quarter
 //!   and half of it, if they lie wider apart: a reward that has to be found first has a wider range when it has been.
 //!
+//! - **advantages** are divided by what they come to at the weights of their lane, so that no weighting is drowned by
+//!   others at which more is at stake;
+//! - **the weights w** are heard the more, the more there is to see beside them.
+//!
 //! # Episodes
 //!
 //! The problem is a continuing one: where an episode ends the next one begins, and averages are over all steps. So a
@@ -68,6 +72,9 @@ pub struct LivePpo {
     iteration: u64,
     #[serde(default)]
     episodes: Episodes,
+    /// By head of the critic, the variance of its advantages.
+    #[serde(default)]
+    variances: Vec<f32>,
     /// Lanes that should start anew.
     restarts: Vec<bool>,
     #[serde(skip)]
@@ -116,6 +123,9 @@ const WIDE: f64 = 4.0;
 /// What the critic says at first, beside what it would say: nearly nothing. Where rewards are rare, advantages that are
 /// the critic's fancies send the policy somewhere before it has seen any, and it may never come back.
 const FIRST_VALUES: f64 = 0.01;
+/// Beside an observation of many numbers the few weights w are hardly heard, and a policy learns one behaviour for all of
+/// them: it is heard by as many times more as the variance of all that is seen is above 1, and by this at most.
+const MOST_HEED: f64 = 10.0;
 /// The steps over which rewards are averaged to see where averages lie.
 const BLOCK: usize = 16;
 
@@ -154,6 +164,7 @@ impl LivePpo {
             rng,
             measured: false,
             iteration: 0,
+            variances: Vec::new(),
             episodes: Episodes { ages: vec![Some(0); lanes], length: None },
             restarts: vec![false; lanes],
             settings,
@@ -262,9 +273,12 @@ impl LivePpo {
         );
         let left = (1.0 - self.iteration as f64 / self.iterations() as f64).max(0.0);
         self.networks.advantages(&mut segment.rollout, &self.settings, left);
+        segment.rollout.balance(&mut self.variances, self.settings.advantage_floor as f32);
         let step_size = self.settings.step_size * left;
         self.networks.limit_deviations(self.settings.largest_deviation(left));
-        let improved = self.networks.improve(&segment.rollout, &self.settings, step_size, &mut self.rng);
+        // Advantages are about 1 now; where they are less they are noise, and stay small.
+        let settings = PpoSettings { advantage_floor: 1.0, ..self.settings.clone() };
+        let improved = self.networks.improve(&segment.rollout, &settings, step_size, &mut self.rng);
         self.iteration += 1;
         let improved = improved.map_err(|(quantity, value)| LearnError::Diverged {
             iteration: self.iteration,
@@ -333,7 +347,9 @@ impl LivePpo {
 
     /// Where observations and rewards lie when nothing has been learnt yet.
     fn measure(&mut self, segment: &Segment) {
-        self.networks.set_observation(self.statistics.intervals(&self.ranges));
+        let intervals = self.statistics.intervals(&self.ranges);
+        self.networks.heed(self.statistics.variance(&intervals).clamp(1.0, MOST_HEED) as f32);
+        self.networks.set_observation(intervals);
         let spreads: Vec<Spread> =
             (0..self.units.len()).map(|row| Spread::of(&segment.seen, row, BLOCK)).collect();
         let mut units = self.units.clone();
@@ -378,6 +394,11 @@ impl LivePpo {
         let factors: Vec<f64> = old.iter().zip(&new_units).map(|(old, new)| old / new).collect();
         self.units = new;
         self.curriculum.rescale(&factors);
+        let heads = factors.iter().skip(factors.len() - self.variances.len());
+        self.variances
+            .iter_mut()
+            .zip(heads)
+            .for_each(|(variance, factor)| *variance *= (factor * factor) as f32);
         self.networks.rescale(&factors, &new_units);
     }
 
@@ -546,6 +567,14 @@ impl Statistics {
         self.count = total;
     }
 
+    /// The sum of the variances of observations that are scaled from these intervals to −1 … 1.
+    fn variance(&self, intervals: &[Interval]) -> f64 {
+        let of = |(squares, interval): (&f64, &Interval)| {
+            squares / self.count.max(1.0) / (0.5 * interval.width()).powi(2)
+        };
+        self.squares.iter().zip(intervals).map(of).sum()
+    }
+
     /// Where to scale from: the range itself if it is narrow, else two deviations around the mean.
     fn intervals(&self, ranges: &[Interval]) -> Vec<Interval> {
         let measured = |row: usize, range: &Interval| {
@@ -558,5 +587,34 @@ impl Statistics {
             Interval::new(mean - half, mean + half)
         };
         ranges.iter().enumerate().map(|(row, range)| measured(row, range)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The variance of observations drawn by this, scaled as they would be.
+    fn variance(rows: usize, range: Interval, mut draw: impl FnMut(usize) -> Vec<f64>) -> f64 {
+        let (mut statistics, mut seen) = (Statistics::new(rows), Rows::zeros(rows, 1));
+        for t in 0..2000 {
+            seen.set_lane(0, &draw(t));
+            statistics.visit(&seen);
+        }
+        statistics.variance(&statistics.intervals(&vec![range; rows]))
+    }
+
+    #[test]
+    fn the_more_there_is_to_see_the_larger_its_variance() {
+        let mut rng = Rng::new(1);
+        let mut noise = |rows: usize| (0..rows).map(|_| 7.0 + 100.0 * rng.uniform()).collect::<Vec<_>>();
+        // Two deviations are scaled to 1, so each number has a variance of a quarter.
+        assert!((variance(4, Interval::UNBOUNDED, |_| noise(4)) - 1.0).abs() < 1e-9);
+        assert!((variance(60, Interval::UNBOUNDED, |_| noise(60)) - 15.0).abs() < 1e-9);
+        // One of many choices is not much to see: it goes from −1 to 1 and back.
+        let choice =
+            variance(50, Interval::new(0.0, 1.0), |t| (0..50).map(|k| f64::from(k == t % 50)).collect());
+        assert!((choice - 4.0 * 0.98).abs() < 1e-9, "{choice}");
+        assert_eq!(variance(3, Interval::UNBOUNDED, |_| vec![1.0; 3]), 0.0, "nothing moves");
     }
 }

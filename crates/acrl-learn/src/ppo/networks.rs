@@ -73,14 +73,19 @@ impl Networks {
         let inputs = Inputs::new(task)?;
         let heads = ActionHeads::new(task.environment().action_space())?;
         let mut networks = Self::with_heads(inputs, heads, None, settings, rng)?;
-        let (first, inputs) = (networks.inputs.observation().len(), networks.inputs.len());
-        for network in [&mut networks.actor, &mut networks.critic] {
-            let layer = &mut network.parameters_mut()[..settings.hidden[0] * inputs];
-            for of_neuron in layer.chunks_exact_mut(inputs) {
-                of_neuron[first..].iter_mut().for_each(|x| *x *= HEED);
+        networks.heed(HEED);
+        Ok(networks)
+    }
+
+    /// Makes neurons heed the weights w more than they do, by this factor.
+    pub(crate) fn heed(&mut self, factor: f32) {
+        let (first, inputs) = (self.inputs.observation().len(), self.inputs.len());
+        for network in [&mut self.actor, &mut self.critic] {
+            let neurons = network.shape()[1];
+            for of_neuron in network.parameters_mut()[..neurons * inputs].chunks_exact_mut(inputs) {
+                of_neuron[first..].iter_mut().for_each(|x| *x *= factor);
             }
         }
-        Ok(networks)
     }
 
     /// With so many critic heads; one for each weight if it is not said.

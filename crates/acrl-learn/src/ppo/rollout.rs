@@ -111,6 +111,33 @@ impl Rollout {
             returns.iter_mut().for_each(|r| *r -= share * mean);
         }
     }
+
+    /// Divides the advantages of each lane by √Σ w_i² σ_i², about what they come to at its weights, where σ_i is the deviation
+    /// of head i's advantages, or `floor` if that is more. So lanes whose weights are on a reward of which little is at stake
+    /// count as much as others, and each still prefers what it preferred.
+    ///
+    /// `variances` σ_i² are kept from one rollout to the next: they grow at once, and are forgotten slowly, because a rare
+    /// reward may be missing in many a rollout.
+    pub(crate) fn balance(&mut self, variances: &mut Vec<f32>, floor: f32) {
+        const FORGET: f32 = 0.1;
+        let (n, block, longer) = (self.lanes, self.len(), self.longer());
+        variances.resize(self.weights.len() / n, 0.0);
+        for (head, variance) in variances.iter_mut().enumerate() {
+            let advantage = |k: usize| self.returns[head * block + k] - self.values[head * longer + k];
+            let all = || (0..block).filter(|k| !self.ignored[*k]).map(advantage);
+            let count = all().count().max(1) as f32;
+            let mean = all().sum::<f32>() / count;
+            let found = all().map(|a| (a - mean).powi(2)).sum::<f32>() / count;
+            *variance = found.max(*variance + FORGET * (found - *variance));
+        }
+        for lane in 0..n {
+            let part = |(head, variance): (usize, &f32)| {
+                self.weights[head * n + lane].powi(2) * variance.max(floor * floor)
+            };
+            let size = variances.iter().enumerate().map(part).sum::<f32>().sqrt() + 1e-8;
+            (0..self.decisions).for_each(|t| self.advantages[t * n + lane] /= size);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -129,5 +156,34 @@ mod tests {
         assert_eq!(rollout.returns, [2.0, 3.0, 1.625, 5.5]);
         rollout.advantages(1.0, 0.0, Some(&[1.5, 0.0]));
         assert_eq!(rollout.advantages[0], 0.25 * (1.0 - 1.5 + 1.0 - 0.5) + 0.75 * 1.0);
+    }
+
+    #[test]
+    fn lanes_of_all_weights_count_alike() {
+        // Two lanes that care for one of two rewards each; of the second a hundredth is at stake.
+        let mut rollout = Rollout::new(4, 2, 1, 1, 2);
+        for t in 0..4 {
+            let r = if t % 2 == 0 { 1.0 } else { -1.0 };
+            for lane in 0..2 {
+                rollout.rewards[t * 2 + lane] = r;
+                rollout.rewards[8 + t * 2 + lane] = 0.01 * r;
+            }
+        }
+        rollout.weights.copy_from_slice(&[1.0, 0.0, 0.0, 1.0]);
+        let mut variances = Vec::new();
+        rollout.advantages(0.0, 0.0, None);
+        assert_eq!(rollout.advantages[..2], [1.0, 0.01]);
+        rollout.balance(&mut variances, 0.001);
+        let near = |a: &[f32], b: [f32; 2]| a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-4);
+        assert!(near(&rollout.advantages[..2], [1.0, 1.0]), "{:?}", rollout.advantages);
+        // What is smaller than the floor stays small.
+        rollout.advantages(0.0, 0.0, None);
+        rollout.balance(&mut Vec::new(), 0.1);
+        assert!(near(&rollout.advantages[..2], [1.0, 0.1]), "{:?}", rollout.advantages);
+        // A reward that is missing for once is not made much of.
+        rollout.rewards[8..].iter_mut().for_each(|r| *r *= 0.01);
+        rollout.advantages(0.0, 0.0, None);
+        rollout.balance(&mut variances, 1e-6);
+        assert!(rollout.advantages[1] < 0.011, "{:?}", rollout.advantages);
     }
 }
