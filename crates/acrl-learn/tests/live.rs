@@ -5,7 +5,7 @@
 use acrl::{BatchPolicy as _, BatchTask, Interval, Named, Objective, Requirement, Rng, Rows, Specification};
 use acrl_envs::{External, ExternalAction, ExternalParameters, ExternalReward};
 use acrl_learn::ppo::After;
-use acrl_learn::{LivePpo, PpoSettings, Settling};
+use acrl_learn::{LivePpo, PpoSettings, Settling, Targets};
 
 fn external(observations: usize, rewards: &[&str], action: ExternalAction) -> External {
     let reward = |name: &&str| ExternalReward { name: (*name).to_owned(), low: 0.0, high: 1.0 };
@@ -90,10 +90,12 @@ fn iterate(live: &mut LivePpo, line: &mut Line) -> Option<Named<f64>> {
 fn it_learns_both_ends_of_the_line_without_being_told_any_range() {
     let external = external(1, &["left", "right"], Line::CHOICE);
     let task = line_task(&external);
-    for seed in 0..3 {
+    let cases =
+        [(0, Targets::Discounted), (1, Targets::Discounted), (2, Targets::Discounted), (0, Targets::Average)];
+    for (seed, targets) in cases {
         let mut line = Line::new(8, seed);
-        let mut live =
-            LivePpo::new(&task, &[Interval::UNBOUNDED], &[false; 2], settings(8, 60), seed).unwrap();
+        let settings = PpoSettings { targets, ..settings(8, 60) };
+        let mut live = LivePpo::new(&task, &[Interval::UNBOUNDED], &[false; 2], settings, seed).unwrap();
         assert!(iterate(&mut live, &mut line).is_none(), "the first segment is only looked at");
         while live.iteration() < live.iterations() {
             iterate(&mut live, &mut line).unwrap();
@@ -114,9 +116,46 @@ fn it_learns_both_ends_of_the_line_without_being_told_any_range() {
         let library = settling.library();
         for i in 0..2 {
             let value = library.entries[i].values[i + 1];
-            assert!(value > 45.0, "seed {seed}, reward {i}: {value}");
+            assert!(value > 45.0, "seed {seed}, {targets:?}, reward {i}: {value}");
         }
     }
+}
+
+/// By how much more a network heeds the two weights w after the first segment, in which so many numbers are seen.
+fn heed(rows: usize) -> f32 {
+    let external = external(rows, &["left", "right"], Line::CHOICE);
+    let task = line_task(&external);
+    let mut live =
+        LivePpo::new(&task, &vec![Interval::UNBOUNDED; rows], &[false; 2], settings(8, 10), 0).unwrap();
+    let of_weights = |live: &LivePpo| -> f32 {
+        let policy = live.policy();
+        let layer = &policy.actor().parameters()[..32 * (rows + 2)];
+        layer.chunks_exact(rows + 2).flat_map(|neuron| &neuron[rows..]).map(|w| w * w).sum::<f32>().sqrt()
+    };
+    let (before, mut rng) = (of_weights(&live), Rng::new(5));
+    let (mut actions, mut seen) = (Rows::zeros(1, 8), Rows::zeros(rows, 8));
+    while !live.is_full() {
+        seen.as_mut_slice().iter_mut().for_each(|x| *x = rng.uniform());
+        live.decide(&seen, &mut actions);
+        live.observe(&After {
+            rewards: &Rows::zeros(2, 8),
+            observation: &seen,
+            last: &seen,
+            terminated: &[false; 8],
+            truncated: &[false; 8],
+            valid: &[true; 8],
+        });
+    }
+    assert!(live.improve(&seen).unwrap().is_none());
+    of_weights(&live) / before
+}
+
+#[test]
+fn weights_are_heard_beside_many_numbers() {
+    // Each number has a variance of a quarter as networks see it.
+    assert!((heed(2) - 1.0).abs() < 1e-3, "{}", heed(2));
+    assert!((heed(20) - 5.0).abs() < 0.1, "{}", heed(20));
+    assert!((heed(100) - 10.0).abs() < 1e-3, "{}", heed(100));
 }
 
 #[test]
