@@ -37,7 +37,8 @@ class Settings(TypedDict, total=False):
     | passes | 5 | passes over these |
     | minibatch | 256 | decisions of one gradient step |
     | step_size | 0.001 | of Adam, going down to 0 |
-    | discount | 0.99 | γ per step |
+    | targets | "discounted" | what the critic learns: discounted sums, or what is above the long-run averages |
+    | discount | 0.99 | γ per step; with average targets of no account |
     | trace | 0.95 | κ of the generalised advantages |
     | clip | 0.2 | how far π(a) may move in one update |
     | deviation, last_deviation | 0.6, 0.05 | σ of numbers at first and at most in the end, in half ranges |
@@ -52,6 +53,7 @@ class Settings(TypedDict, total=False):
     passes: int
     minibatch: int
     step_size: float
+    targets: Literal["discounted", "average"]
     discount: float
     trace: float
     clip: float

@@ -99,6 +99,14 @@ def test_one_policy_meets_requirements_and_changed_ones_whatever_the_spaces(kind
     assert _flat(each) == pytest.approx(_flat(alone), abs=1e-6)
 
 
+def test_average_targets_are_learnt_too() -> None:
+    average = acrl.train(Fields, requirements=WANTED, total_steps=60_000, seed=1, settings={"targets": "average"})
+    agent = run(average, "box", WANTED, 20_000)
+    assert all(found.met for found in agent.certificate.values()), agent.certificate
+    with pytest.raises(acrl.InputError, match="unknown variant `median`"):
+        acrl.train(Fields, requirements=WANTED, total_steps=2048, settings={"targets": "median"})  # type: ignore[typeddict-item]
+
+
 def _flat(action: Any) -> list[float]:
     parts = list(action.values()) if isinstance(action, dict) else [action]
     return [float(x) for part in parts for x in np.asarray(part).reshape(-1)]
