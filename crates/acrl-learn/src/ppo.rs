@@ -40,6 +40,7 @@ mod live;
 mod networks;
 mod policy;
 mod rollout;
+mod statistics;
 
 use acrl::{BatchTask, Named, Rng, Rows};
 use serde::{Deserialize, Serialize};
