@@ -90,7 +90,7 @@ def test_what_a_policy_settles_at_is_known_as_well_as_it_says(policy: acrl.Polic
         expected = held(policy, min(requirement / max(objective, 1e-6), 1e6), 20)
         cost, error = -entry["values"][1], entry["errors"][1]
         assert abs(cost - expected) < 4 * error, (entry, expected)
-        # Who stays has about 1.8 bursts of 50 steps in an episode: the mean of three deviates by .05 * sqrt(1.8 / 3) = .039.
+        # Who stays has about 1.8 bursts of 50 steps in an episode: three deviate by .05 * sqrt(1.8 / 3) = .039.
         assert 0.0005 < error < 0.05, entry
 
 
