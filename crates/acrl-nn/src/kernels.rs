@@ -33,6 +33,16 @@ pub(crate) struct Layer<'a> {
     pub(crate) bias: &'a [f32],
 }
 
+impl<'a> Layer<'a> {
+    /// The layer that these parameters begin with, and the rest of them.
+    #[inline(always)]
+    pub(crate) fn split(parameters: &'a [f32], inputs: usize, outputs: usize) -> (Self, &'a [f32]) {
+        let (weights, rest) = parameters.split_at(inputs * outputs);
+        let (bias, rest) = rest.split_at(outputs);
+        (Self { inputs, outputs, weights, bias }, rest)
+    }
+}
+
 /// What makes rows of a block out of rows of another, R rows × L vectors (from vector V on) at a time.
 trait Product {
     /// The number of rows to make.
@@ -108,6 +118,38 @@ struct Forward<'a, const TANH: bool> {
     y: &'a mut [Row],
 }
 
+impl<const TANH: bool> Forward<'_, TANH> {
+    /// acc += W x, each as 1 + T sums that inputs go to in turns.
+    #[inline(always)]
+    fn add_in_turns<I: Isa, const R: usize, const L: usize, const V: usize, const T: usize>(
+        &self,
+        isa: I,
+        acc: &mut [[I::V; L]; R],
+        weights: [&[f32]; R],
+    ) {
+        let mut more = [[[isa.splat(0.0); L]; R]; T];
+        let rounds = self.x.chunks_exact(1 + T);
+        let rest = self.x.len() - rounds.remainder().len();
+        for (i, x) in rounds.enumerate() {
+            let k = (1 + T) * i;
+            rank_one::<I, R, L, V>(isa, acc, |r| weights[r][k], &x[0]);
+            for t in 0..T {
+                rank_one::<I, R, L, V>(isa, &mut more[t], |r| weights[r][k + 1 + t], &x[1 + t]);
+            }
+        }
+        for (k, x) in self.x.iter().enumerate().skip(rest) {
+            rank_one::<I, R, L, V>(isa, acc, |r| weights[r][k], x);
+        }
+        for t in 0..T {
+            for r in 0..R {
+                for l in 0..L {
+                    acc[r][l] = isa.add(acc[r][l], more[t][r][l]);
+                }
+            }
+        }
+    }
+}
+
 impl<const TANH: bool> Product for Forward<'_, TANH> {
     #[inline(always)]
     fn rows(&self) -> usize {
@@ -116,15 +158,22 @@ impl<const TANH: bool> Product for Forward<'_, TANH> {
 
     #[inline(always)]
     fn tile<I: Isa, const R: usize, const L: usize, const V: usize>(&mut self, isa: I, j: usize) {
-        let (x, n) = (self.x, self.x.len());
+        let n = self.x.len();
         let bias = &self.layer.bias[j..][..R];
         let weights: [&[f32]; R] = std::array::from_fn(|r| &self.layer.weights[(j + r) * n..][..n]);
         let mut acc = [[isa.splat(0.0); L]; R];
         for r in 0..R {
             acc[r] = [isa.splat(bias[r]); L];
         }
-        for (k, x) in x.iter().enumerate() {
-            rank_one::<I, R, L, V>(isa, &mut acc, |r| weights[r][k], x);
+        // In a layer of one or two outputs so few sums would wait for each other.
+        if R == 1 && self.layer.outputs == 1 {
+            self.add_in_turns::<I, R, L, V, 3>(isa, &mut acc, weights);
+        } else if R == 2 && self.layer.outputs == 2 {
+            self.add_in_turns::<I, R, L, V, 3>(isa, &mut acc, weights);
+        } else {
+            for (k, x) in self.x.iter().enumerate() {
+                rank_one::<I, R, L, V>(isa, &mut acc, |r| weights[r][k], x);
+            }
         }
         // Rows are paired the same way in tiles of any height, as only the last one may be odd.
         for r in 0..R {
@@ -136,16 +185,15 @@ impl<const TANH: bool> Product for Forward<'_, TANH> {
                 }
             }
         }
-        let y = &mut self.y[j..][..R];
         for r in 0..R {
             for l in 0..L {
-                isa.store(acc[r][l], &mut y[r][V + l].0);
+                isa.store(acc[r][l], &mut self.y[j + r][V + l].0);
             }
         }
     }
 }
 
-/// y = W x + c of one block, or the tanh of it. Each output adds up its inputs in their order.
+/// y = W x + c of one block, or the tanh of it. Each output adds up its inputs in the same order, whatever the lanes.
 #[inline(always)]
 pub(crate) fn forward<I: Isa, const TANH: bool>(
     isa: I,
@@ -163,6 +211,7 @@ struct Backward<'a, const TANH: bool> {
     d_y: &'a [Row],
     x: &'a [Row],
     d_x: &'a mut [Row],
+    sums: &'a mut [Line],
 }
 
 impl<const TANH: bool> Product for Backward<'_, TANH> {
@@ -179,7 +228,9 @@ impl<const TANH: bool> Product for Backward<'_, TANH> {
             rank_one::<I, R, L, V>(isa, &mut acc, |r| weights[r], d_y);
         }
         let (x, d_x) = (&self.x[k..][..R], &mut self.d_x[k..][..R]);
+        let sums = &mut self.sums[k..][..R];
         for r in 0..R {
+            let mut sum = isa.load(&sums[r].0);
             for l in 0..L {
                 let mut d = acc[r][l];
                 if TANH {
@@ -187,23 +238,25 @@ impl<const TANH: bool> Product for Backward<'_, TANH> {
                     d = isa.mul_sub_from(isa.mul(d, x), x, d);
                 }
                 isa.store(d, &mut d_x[r][V + l].0);
+                sum = isa.add(sum, d);
             }
+            isa.store(sum, &mut sums[r].0);
         }
     }
 }
 
-/// dx = Wᵀ dy of one block, times 1 − x² if x came out of a tanh.
+/// dx = Wᵀ dy of one block, times 1 − x² if x came out of a tanh. Adds the vectors of each row of dx to its line of `sums`.
 #[inline(always)]
 pub(crate) fn backward<I: Isa, const TANH: bool>(
     isa: I,
     layer: Layer,
     d_y: &[Row],
-    x: &[Row],
-    d_x: &mut [Row],
+    (x, d_x): (&[Row], &mut [Row]),
+    sums: &mut [Line],
     lines: usize,
 ) {
     let d_y = &d_y[..layer.outputs];
-    cover(isa, lines, &mut Backward::<TANH> { layer, d_y, x, d_x });
+    cover(isa, lines, &mut Backward::<TANH> { layer, d_y, x, d_x, sums });
 }
 
 /// Some blocks of the same height, of which the last one may have a single vector.
@@ -236,8 +289,7 @@ pub(crate) fn turn<I: Isa>(isa: I, x: &[Row], lines: usize, turned: &mut [Line])
     }
 }
 
-/// dW += dy xᵀ and dc += dy over some blocks; `odd` says that the last block has one vector only, and `turned` is what
-/// [`turn`] made of x.
+/// dW += dy xᵀ over some blocks; `odd` says that the last block has one vector only, and `turned` is what [`turn`] made of x.
 #[inline(always)]
 pub(crate) fn gradient<I: Isa>(
     isa: I,
@@ -246,9 +298,9 @@ pub(crate) fn gradient<I: Isa>(
     turned: &[Line],
     odd: bool,
     d_w: &mut [f32],
-    d_c: &mut [f32],
+    outputs: usize,
 ) {
-    let (inputs, outputs) = (d_w.len() / d_c.len(), d_c.len());
+    let inputs = d_w.len() / outputs;
     let vectors = self::turned(inputs, outputs);
     if vectors > 0 {
         let mut sums = Sums { d_y, turned, vectors, odd, d_w, inputs };
@@ -259,16 +311,35 @@ pub(crate) fn gradient<I: Isa>(
         }
     }
     Dots { d_y, x, odd, d_w, inputs }.columns(isa, vectors * TILE, outputs);
-    let ones = Ones { d_y, odd };
-    let mut j = 0;
-    while j + TILE <= outputs {
-        ones.sum::<I, TILE>(isa, &mut d_c[j..][..TILE], j);
-        j += TILE;
+}
+
+/// Adds the vectors of each row of some blocks to its line of `sums`; `odd` says that the last block has one vector only.
+#[inline(always)]
+pub(crate) fn add_up<I: Isa>(isa: I, d_y: Blocks, odd: bool, sums: &mut [Line]) {
+    let blocks = d_y.rows.len() / d_y.height;
+    for (block, rows) in d_y.rows.chunks_exact(d_y.height).enumerate() {
+        let lines = if odd && block + 1 == blocks { 1 } else { LINES };
+        for (sum, row) in sums.iter_mut().zip(rows) {
+            for line in &row[..lines] {
+                isa.store(isa.add(isa.load(&sum.0), isa.load(&line.0)), &mut sum.0);
+            }
+        }
     }
-    while j < outputs {
-        ones.sum::<I, 1>(isa, &mut d_c[j..][..1], j);
-        j += 1;
+}
+
+/// dc += the numbers of each line.
+#[inline(always)]
+pub(crate) fn collect<I: Isa>(isa: I, sums: &[Line], d_c: &mut [f32]) {
+    let (tiles, rest) = sums.as_chunks::<TILE>();
+    let (d_c, d_rest) = d_c.split_at_mut(tiles.len() * TILE);
+    for (tile, d_c) in tiles.iter().zip(d_c.chunks_exact_mut(TILE)) {
+        let mut all = [isa.splat(0.0); TILE];
+        for i in 0..TILE {
+            all[i] = isa.load(&tile[i].0);
+        }
+        d_c.iter_mut().zip(isa.sums(all)).for_each(|(d_c, sum)| *d_c += sum);
     }
+    d_rest.iter_mut().zip(rest).for_each(|(d_c, line)| *d_c += isa.sum(isa.load(&line.0)));
 }
 
 /// Σ over lanes of dy[j]·x[k], 16 k at a time: lane after lane is added, and there is nothing to add up at the end.
@@ -455,38 +526,6 @@ fn products<I: Isa, const R: usize, const C: usize, const V: usize>(
         let x = isa.load(&x[c][V].0);
         for r in 0..R {
             acc[r][c] = isa.mul_add(d[r], x, acc[r][c]);
-        }
-    }
-}
-
-/// Σ over lanes of dy[j].
-struct Ones<'a> {
-    d_y: Blocks<'a>,
-    odd: bool,
-}
-
-impl Ones<'_> {
-    #[inline(always)]
-    fn sum<I: Isa, const R: usize>(&self, isa: I, d_c: &mut [f32], j: usize) {
-        let mut acc = [isa.splat(0.0); R];
-        let blocks = self.d_y.rows.len() / self.d_y.height;
-        for block in 0..blocks {
-            let d_y = &self.d_y.rows[block * self.d_y.height + j..][..R];
-            for r in 0..R {
-                acc[r] = isa.add(acc[r], isa.load(&d_y[r][0].0));
-                if !(self.odd && block + 1 == blocks) {
-                    acc[r] = isa.add(acc[r], isa.load(&d_y[r][1].0));
-                }
-            }
-        }
-        if R == TILE {
-            let mut all = [isa.splat(0.0); TILE];
-            all.copy_from_slice(&acc);
-            d_c.iter_mut().zip(isa.sums(all)).for_each(|(d_c, sum)| *d_c += sum);
-        } else {
-            for (d_c, acc) in d_c.iter_mut().zip(acc) {
-                *d_c += isa.sum(acc);
-            }
         }
     }
 }

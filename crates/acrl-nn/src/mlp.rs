@@ -134,10 +134,7 @@ impl Mlp {
 
     /// Layer `l`.
     pub(crate) fn layer(&self, l: usize) -> Layer<'_> {
-        let weights = self.weights_of(l);
-        let (inputs, outputs) = (self.shape[l], self.shape[l + 1]);
-        let bias = &self.parameters[weights.end..][..outputs];
-        Layer { inputs, outputs, weights: &self.parameters[weights], bias }
+        Layer::split(&self.parameters[self.weights_of(l).start..], self.shape[l], self.shape[l + 1]).0
     }
 
     /// The weights and the bias of layer `l` in a vector laid out like the parameters.

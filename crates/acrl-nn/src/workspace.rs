@@ -2,7 +2,7 @@
 
 use crate::batch::{Batch, TILE};
 use crate::isa::{Instructions, Isa, Kernel, Line};
-use crate::kernels::{self, BLOCK, Blocks, Row, ZERO, height, turned};
+use crate::kernels::{self, BLOCK, Blocks, Layer, Row, ZERO, height, turned};
 use crate::mlp::Mlp;
 
 /// Blocks whose gradient is added up in registers before it goes to memory: 256 lanes, few enough for the second-level cache.
@@ -22,6 +22,8 @@ pub struct Workspace {
     last: Vec<Row>,
     /// The derivatives on either side of a layer, for a chunk.
     deltas: [Vec<Row>; 2],
+    /// Of each row of these the vectors added up.
+    sums: Vec<Line>,
     output: Batch,
     /// The number of lanes of the last forward pass, if its activations are kept.
     kept: Option<usize>,
@@ -48,6 +50,7 @@ impl Workspace {
             inputs: hidden.iter().map(|n| vec![ZERO; height(*n) * blocks.max(1)]).collect(),
             last: vec![ZERO; outputs],
             deltas: [(); 2].map(|()| vec![ZERO; height(widest) * blocks.min(CHUNK)]),
+            sums: vec![Line::ZERO; widest],
             turned: shape.windows(2).map(|n| vec![Line::ZERO; turned(n[0], n[1]) * BLOCK * blocks]).collect(),
             output: Batch::new(outputs, lanes),
             kept: None,
@@ -145,8 +148,10 @@ impl Kernel for Forward<'_> {
             let slot = if self.keep { block } else { 0 };
             let lines = lines(lanes, block);
             pack(self.input, block, &mut inputs[0][slot * height(shape[0])..][..shape[0]]);
+            let mut parameters = self.net.parameters();
             for l in 0..inputs.len() {
-                let layer = self.net.layer(l);
+                let (layer, rest) = Layer::split(parameters, shape[l], shape[l + 1]);
+                parameters = rest;
                 let (before, after) = inputs.split_at_mut(l + 1);
                 let x = &before[l][slot * height(shape[l])..][..shape[l]];
                 let vectors = kernels::turned(shape[l], shape[l + 1]);
@@ -183,7 +188,7 @@ pub(crate) struct Backward<'a> {
 impl Kernel for Backward<'_> {
     #[inline(always)]
     fn run<I: Isa>(mut self, isa: I) {
-        let Workspace { shape, inputs, deltas: [delta, next], turned, .. } = self.work;
+        let Workspace { shape, inputs, deltas: [delta, next], sums, turned, .. } = self.work;
         let lanes = self.d_output.lanes();
         let blocks = lanes.div_ceil(BLOCK);
         for first in (0..blocks).step_by(CHUNK) {
@@ -193,6 +198,9 @@ impl Kernel for Backward<'_> {
             for (block, to) in chunk.clone().zip(delta.chunks_exact_mut(height(outputs))) {
                 pack(self.d_output, block, &mut to[..outputs]);
             }
+            let rows = &delta[..chunk.len() * height(outputs)];
+            sums.fill(Line::ZERO);
+            kernels::add_up(isa, Blocks { rows, height: height(outputs) }, odd, &mut sums[..outputs]);
             for l in (0..inputs.len()).rev() {
                 let (layer, n, m) = (self.net.layer(l), shape[l], shape[l + 1]);
                 let (high_n, high_m) = (height(n), height(m));
@@ -207,18 +215,27 @@ impl Kernel for Backward<'_> {
                     &turned[l][chunk.start * size..chunk.end * size],
                     odd,
                     d_w,
-                    d_c,
+                    m,
                 );
+                kernels::collect(isa, &sums[..m], d_c);
+                sums.fill(Line::ZERO);
                 let blocks =
                     d_y.chunks_exact(high_m).zip(x.chunks_exact(high_n)).zip(next.chunks_exact_mut(high_n));
                 if l > 0 {
                     for (block, ((d_y, x), d_x)) in chunk.clone().zip(blocks) {
-                        kernels::backward::<I, true>(isa, layer, d_y, x, d_x, lines(lanes, block));
+                        kernels::backward::<I, true>(isa, layer, d_y, (x, d_x), sums, lines(lanes, block));
                     }
                     std::mem::swap(delta, next);
                 } else if let Some(d_input) = &mut self.d_input {
                     for (block, ((d_y, x), d_x)) in chunk.clone().zip(blocks) {
-                        kernels::backward::<I, false>(isa, layer, d_y, x, d_x, lines(lanes, block));
+                        kernels::backward::<I, false>(
+                            isa,
+                            layer,
+                            d_y,
+                            (x, &mut *d_x),
+                            sums,
+                            lines(lanes, block),
+                        );
                         unpack(&d_x[..n], block, d_input);
                     }
                 }
