@@ -18,11 +18,11 @@
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-use pulp::Arch;
 use rayon::prelude::*;
 
 use crate::front::{BESIDES, eliminate};
 use crate::plan::Plan;
+use crate::vectors::vectorised;
 
 /// How many right-hand sides are solved for together.
 pub(crate) const LANES: usize = 8;
@@ -236,7 +236,6 @@ fn eliminate_fronts(
     let Desk { local, front, panel, waiting, updates } = desk;
     local.resize(plan.order.len(), 0);
     let (numbers_base, inverse_base) = (plan.offset[fronts.start], plan.first[fronts.start] as usize);
-    let arch = Arch::new();
     for f in fronts {
         let (begin, end) = (plan.first[f] as usize, plan.first[f + 1] as usize);
         let rows = plan.rows(f);
@@ -268,7 +267,10 @@ fn eliminate_fronts(
             updates.truncate(start);
         }
         let inverse = &mut all_inverse[begin - inverse_base..end - inverse_base];
-        arch.dispatch(|| eliminate(front, size, k, inverse, panel));
+        vectorised(
+            #[inline(always)]
+            || eliminate(front, size, k, inverse, panel),
+        );
         let numbers = &mut all_numbers[plan.offset[f] - numbers_base..plan.offset[f + 1] - numbers_base];
         for i in 0..k {
             numbers[i * size..(i + 1) * size].copy_from_slice(&front[i * stride..i * stride + size]);

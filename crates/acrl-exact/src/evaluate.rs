@@ -1,13 +1,13 @@
 //! What a rule attains in an end component, and its bias: by elimination, or by iteration where chains mix fast.
 
 use acrl::Rng;
-use pulp::Arch;
 use rayon::prelude::*;
 
 use crate::elimination::{Elimination, Evaluation, LANES, LOSS, Lanes, TIME, Workspace};
 use crate::ordering::Graph;
 use crate::part::Part;
 use crate::plan::Plan;
+use crate::vectors::vectorised;
 
 /// Rewards that are evaluated together: a group of lanes.
 pub(crate) const GROUP: usize = LOSS;
@@ -273,7 +273,6 @@ impl Evaluator {
         self.next.resize(n, [0.0; LANES]);
         let (mut values, mut errors) = (vec![0.0; width], vec![0.0; width]);
         let mut groups = Vec::new();
-        let arch = Arch::new();
         self.chain.pack(part, rule);
         for (group, begin) in (0..width).step_by(GROUP).enumerate() {
             let members = begin..(begin + GROUP).min(width);
@@ -284,7 +283,7 @@ impl Evaluator {
             let mut iterations = 0;
             loop {
                 let h = &self.lanes[group];
-                let (low, high) = arch.dispatch(
+                let (low, high) = vectorised(
                     #[inline(always)]
                     || advance(&self.chain, &self.rewards, h, self.damping, &mut self.next),
                 );
@@ -317,7 +316,7 @@ impl Evaluator {
                 // In place it goes faster, but does not tell how far.
                 let h = &mut self.lanes[group];
                 for _ in 0..IN_PLACE {
-                    arch.dispatch(
+                    vectorised(
                         #[inline(always)]
                         || sweep(&self.chain, &self.rewards, &middle, h),
                     );

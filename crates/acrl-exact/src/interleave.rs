@@ -5,12 +5,12 @@
 //! one. Its values are a column of the master program; and v, whatever it is, gives an upper bound: with ρ = r₀ + λ·r no policy's
 //! Lagrangian exceeds max_{s,a} (ρ(s, a) + Σ p v − v(s)) − λ·c.
 
-use pulp::Arch;
 use rayon::prelude::*;
 
 use crate::FiniteTask;
 use crate::evaluate::{Class, Evaluated, Evaluator};
 use crate::part::Part;
+use crate::vectors::vectorised;
 
 /// Sweeps of a round, alternately forth and back: √n/15 of them, but at least and at most so many. (Grids of 10,000 states take about
 /// as many rounds with 10 as with 20, the plain one of 90,000 half as many again.)
@@ -303,9 +303,8 @@ impl<'t> Interleaved<'t> {
     /// One Gauss–Seidel sweep: v(s) ← max_a (ρ_a − g + Σ_{t ≠ s} p v(t))/(1 − p(s)).
     fn sweep(&mut self, gain: f64, backwards: bool) {
         let (part, rho) = (self.part, &self.rho);
-        let arch = Arch::new();
         if part.len() < self.halves {
-            return arch.dispatch(
+            return vectorised(
                 #[inline(always)]
                 || sweep_range(part, rho, gain, backwards, 0, &mut self.v, &[]),
             );
@@ -314,7 +313,7 @@ impl<'t> Interleaved<'t> {
         let (half, before) = (part.len() / 2, &self.before[..]);
         let (lower, upper) = self.v.split_at_mut(half);
         let go = |first: usize, own: &mut [f64]| {
-            arch.dispatch(
+            vectorised(
                 #[inline(always)]
                 || sweep_range(part, rho, gain, backwards, first, own, before),
             );
@@ -325,10 +324,9 @@ impl<'t> Interleaved<'t> {
     /// Takes the rule that is greedy for v, keeping actions that tie, and returns max (ρ_a + Σ p v − v(s)).
     fn greedy(&mut self, scale: f64, tie: f64) -> f64 {
         let (part, v, rho) = (self.part, &self.v, &self.rho);
-        let arch = Arch::new();
         let pieces = self.rule.par_chunks_mut(CHUNK).enumerate();
         let most = pieces.map(|(i, rule)| {
-            arch.dispatch(
+            vectorised(
                 #[inline(always)]
                 || greedy_range(part, rho, v, tie, i * CHUNK, rule),
             )

@@ -47,6 +47,7 @@ mod substitution;
 mod task;
 #[cfg(test)]
 mod test_models;
+mod vectors;
 mod witness;
 
 pub use almost_sure::{AlmostSure, ComponentAnswer, Inside, Journey, almost_sure, almost_sure_watched};

@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
-use pulp::Arch;
 use rayon::prelude::*;
 
 use crate::elimination::{CHUNK, Elimination, LANES, Lanes, add, cut};
 use crate::plan::Piece;
+use crate::vectors::vectorised;
 
 impl Elimination<'_> {
     /// Eliminates right-hand sides b, in place and by position; returns, root by root, the sum of b over a cycle from the root back
@@ -25,14 +25,13 @@ impl Elimination<'_> {
     ) -> Vec<Lanes> {
         let mut cycles = Vec::new();
         let plan = self.plan;
-        let arch = Arch::new();
         for f in fronts {
             let (begin, end) = (plan.first[f] as usize, plan.first[f + 1] as usize);
             let (rows, k) = (plan.rows(f), end - begin);
             let size = k + rows.len();
             let (own, beyond) = self.numbers(f);
             let (b_own, mut b_beyond) = b.split(begin, end);
-            arch.dispatch(
+            vectorised(
                 #[inline(always)]
                 || {
                     for i in 0..k {
@@ -61,7 +60,6 @@ impl Elimination<'_> {
 
     fn backward_fronts(&self, fronts: Range<usize>, b: &mut Window<'_, Lanes>) {
         let plan = self.plan;
-        let arch = Arch::new();
         let mut there: Vec<Lanes> = Vec::new();
         for f in fronts.rev() {
             let (begin, end) = (plan.first[f] as usize, plan.first[f + 1] as usize);
@@ -71,7 +69,7 @@ impl Elimination<'_> {
             let (b_own, mut b_beyond) = b.split(begin, end);
             there.clear();
             there.extend(rows.iter().map(|&r| *b_beyond.at(r)));
-            arch.dispatch(
+            vectorised(
                 #[inline(always)]
                 || {
                     for i in (0..k).rev() {
