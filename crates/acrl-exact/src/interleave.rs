@@ -8,6 +8,7 @@
 use rayon::prelude::*;
 
 use crate::FiniteTask;
+use crate::abreast::Abreast;
 use crate::evaluate::{Class, Evaluated, Evaluator};
 use crate::part::Part;
 use crate::vectors::vectorised;
@@ -156,6 +157,8 @@ pub(crate) struct Interleaved<'t> {
     before: Vec<f64>,
     /// Σ w_i r_i of each choice.
     rho: Vec<f64>,
+    /// The part once more, where that makes sweeps faster.
+    abreast: Option<Abreast>,
     /// Whether the last round brought a new column.
     learning: bool,
     /// Rounds that brought neither a new column nor bounds that are clearly closer.
@@ -178,6 +181,7 @@ impl<'t> Interleaved<'t> {
             v: vec![0.0; part.len()],
             before: Vec::new(),
             rho: vec![0.0; part.choice_count()],
+            abreast: Abreast::new(part),
             learning: true,
             stalled: 0,
             distance: f64::INFINITY,
@@ -294,6 +298,9 @@ impl<'t> Interleaved<'t> {
             _ if self.iterates() => FAST_SWEEPS,
             _ => ((part.len() as f64).sqrt() / 15.0).clamp(SWEEPS.0, SWEEPS.1) as usize,
         };
+        if let Some(abreast) = &mut self.abreast {
+            abreast.take(part, &self.rho);
+        }
         for sweep in 0..sweeps {
             self.sweep(gain + price, sweep % 2 == 1);
         }
@@ -302,23 +309,23 @@ impl<'t> Interleaved<'t> {
 
     /// One Gauss–Seidel sweep: v(s) ← max_a (ρ_a − g + Σ_{t ≠ s} p v(t))/(1 − p(s)).
     fn sweep(&mut self, gain: f64, backwards: bool) {
-        let (part, rho) = (self.part, &self.rho);
-        if part.len() < self.halves {
-            return vectorised(
+        let (part, rho, abreast) = (self.part, &self.rho, &self.abreast);
+        let go = |first: usize, own: &mut [f64], before: &[f64]| {
+            vectorised(
                 #[inline(always)]
-                || sweep_range(part, rho, gain, backwards, 0, &mut self.v, &[]),
+                || match abreast {
+                    Some(abreast) => abreast.sweep(gain, backwards, first, own, before),
+                    None => sweep_range(part, rho, gain, backwards, first, own, before),
+                },
             );
+        };
+        if part.len() < self.halves {
+            return go(0, &mut self.v, &[]);
         }
         self.before.clone_from(&self.v);
         let (half, before) = (part.len() / 2, &self.before[..]);
         let (lower, upper) = self.v.split_at_mut(half);
-        let go = |first: usize, own: &mut [f64]| {
-            vectorised(
-                #[inline(always)]
-                || sweep_range(part, rho, gain, backwards, first, own, before),
-            );
-        };
-        rayon::join(|| go(0, lower), || go(half, upper));
+        rayon::join(|| go(0, lower, before), || go(half, upper, before));
     }
 
     /// Takes the rule that is greedy for v, keeping actions that tie, and returns max (ρ_a + Σ p v − v(s)).
@@ -358,7 +365,10 @@ fn sweep_range(
             let mut x = rho[c] - gain;
             for (&t, p) in targets.iter().zip(probabilities) {
                 let t = t as usize;
-                x += p * own.get(t.wrapping_sub(first)).copied().unwrap_or_else(|| before[t]);
+                x += p * match own.get(t.wrapping_sub(first)) {
+                    Some(v) => *v,
+                    None => before[t],
+                };
             }
             // Where an action stays for good, a step counts as a step.
             let x = if targets.is_empty() { x + own[i] } else { x * part.steps(c) };
@@ -371,18 +381,13 @@ fn sweep_range(
 /// The greedy rule of the states from `first` on; max (ρ_a + Σ p v − v(s)) and max |v(s)| there.
 #[inline(always)]
 fn greedy_range(part: &Part, rho: &[f64], v: &[f64], tie: f64, first: usize, rule: &mut [u32]) -> (f64, f64) {
-    let advance = |s: usize, c: usize| {
-        let (targets, probabilities) = part.transitions(c);
-        let rise = |(&t, p): (&u32, &f64)| p * (v[t as usize] - v[s]);
-        rho[c] + targets.iter().zip(probabilities).map(rise).sum::<f64>()
-    };
     let (mut bound, mut size) = (f64::NEG_INFINITY, 0.0f64);
     for (s, rule) in (first..).zip(rule) {
-        let own = advance(s, *rule as usize);
+        let own = advance(part, rho, v, s, *rule as usize);
         let (mut best, mut choice) = (own + tie + 4e-16 * v[s].abs(), *rule);
         let mut most = own;
         for c in part.choices_of(s) {
-            let x = advance(s, c);
+            let x = advance(part, rho, v, s, c);
             most = most.max(x);
             if x > best {
                 (best, choice) = (x, c as u32);
@@ -393,6 +398,17 @@ fn greedy_range(part: &Part, rho: &[f64], v: &[f64], tie: f64, first: usize, rul
         size = size.max(v[s].abs());
     }
     (bound, size)
+}
+
+/// ρ_a + Σ p v − v(s).
+#[inline(always)]
+fn advance(part: &Part, rho: &[f64], v: &[f64], s: usize, choice: usize) -> f64 {
+    let (targets, probabilities) = part.transitions(choice);
+    let mut rise = 0.0;
+    for (&t, p) in targets.iter().zip(probabilities) {
+        rise += p * (v[t as usize] - v[s]);
+    }
+    rho[choice] + rise
 }
 
 fn dot(x: &[f64], y: &[f64]) -> f64 {

@@ -22,6 +22,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod abreast;
 mod almost_sure;
 pub mod assumptions;
 mod chain;

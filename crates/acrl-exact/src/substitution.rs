@@ -193,13 +193,18 @@ impl Elimination<'_> {
             let (x_own, mut x_beyond) = x.split(begin, end);
             handed.clear();
             handed.resize(rows.len(), 0.0);
-            for i in 0..k {
-                x_own[i] *= self.inverse[begin + i];
-                let visits = x_own[i];
-                let row = &own[i * size..(i + 1) * size];
-                x_own[i + 1..].iter_mut().zip(&row[i + 1..k]).for_each(|(x, p)| *x += visits * p);
-                handed.iter_mut().zip(&row[k..]).for_each(|(x, p)| *x += visits * p);
-            }
+            vectorised(
+                #[inline(always)]
+                || {
+                    for i in 0..k {
+                        x_own[i] *= self.inverse[begin + i];
+                        let visits = x_own[i];
+                        let row = &own[i * size..(i + 1) * size];
+                        add_times(&mut x_own[i + 1..], visits, &row[i + 1..k]);
+                        add_times(&mut handed, visits, &row[k..]);
+                    }
+                },
+            );
             rows.iter().zip(&handed).for_each(|(&r, visits)| *x_beyond.at(r) += visits);
         }
     }
@@ -212,19 +217,31 @@ impl Elimination<'_> {
             let size = k + rows.len();
             let (own, beyond) = self.numbers(f);
             let (x_own, mut x_beyond) = x.split(begin, end);
-            for (&r, redirected) in rows.iter().zip(beyond.chunks_exact(k)) {
-                let visits = *x_beyond.at(r);
-                x_own.iter_mut().zip(redirected).for_each(|(x, p)| *x += visits * p);
-            }
-            for i in (0..k).rev() {
-                // What leads to a root ends there.
-                if self.inverse[begin + i] == 0.0 {
-                    x_own[i] = 0.0;
-                }
-                let visits = x_own[i];
-                x_own.iter_mut().zip(&own[i * size..i * size + i]).for_each(|(x, p)| *x += visits * p);
-            }
+            vectorised(
+                #[inline(always)]
+                || {
+                    for (&r, redirected) in rows.iter().zip(beyond.chunks_exact(k)) {
+                        add_times(x_own, *x_beyond.at(r), redirected);
+                    }
+                    for i in (0..k).rev() {
+                        // What leads to a root ends there.
+                        if self.inverse[begin + i] == 0.0 {
+                            x_own[i] = 0.0;
+                        }
+                        let visits = x_own[i];
+                        add_times(x_own, visits, &own[i * size..i * size + i]);
+                    }
+                },
+            );
         }
+    }
+}
+
+/// to += x · by.
+#[inline(always)]
+fn add_times(to: &mut [f64], x: f64, by: &[f64]) {
+    for (to, by) in to.iter_mut().zip(by) {
+        *to += x * by;
     }
 }
 

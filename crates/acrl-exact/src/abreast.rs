@@ -1,0 +1,120 @@
+//! The actions of each state abreast, for fast sweeps.
+//!
+//! Where the actions of a state lead to the same few states with different probabilities, as on grids and in queues, these states are
+//! looked up once for all actions, and what the actions are worth is computed in one vector.
+
+use crate::part::Part;
+
+/// Actions abreast.
+const LANES: usize = 8;
+
+/// What looking for the best of a state's actions costs, in targets.
+const CHOICE: usize = 4;
+
+/// One number of each action of a state.
+type Lanes = [f64; LANES];
+
+/// An end component, state by state.
+pub(crate) struct Abreast {
+    first: Vec<u32>,
+    /// Where any action of a state leads, ...
+    targets: Vec<u32>,
+    /// ... and the probabilities with which each action does.
+    probabilities: Vec<Lanes>,
+    /// 1/(1 − stay), by state.
+    steps: Vec<Lanes>,
+    /// ρ, by state; −∞ for actions that there are not.
+    rho: Vec<Lanes>,
+}
+
+impl Abreast {
+    /// `None` where it would not pay.
+    pub(crate) fn new(part: &Part) -> Option<Self> {
+        let n = part.len();
+        let mut this = Self {
+            first: vec![0],
+            targets: Vec::new(),
+            probabilities: Vec::new(),
+            steps: vec![[1.0; LANES]; n],
+            rho: vec![[f64::NEG_INFINITY; LANES]; n],
+        };
+        let all: usize = (0..n).map(|s| part.successors(s).len()).sum();
+        let mut own = Vec::new();
+        for s in 0..n {
+            let choices = part.choices_of(s);
+            if choices.len() > LANES {
+                return None;
+            }
+            own.clear();
+            own.extend_from_slice(part.successors(s));
+            // Where an action stays for good, a step counts as a step.
+            let stays = |c: usize| part.transitions(c).0.is_empty();
+            own.extend(choices.clone().any(stays).then_some(s as u32));
+            // The neighbours in a sweep come last: they are known last.
+            own.sort_unstable_by_key(|&t| (u32::MAX - t.abs_diff(s as u32), t));
+            own.dedup();
+            let begin = this.targets.len();
+            this.targets.extend_from_slice(&own);
+            if 2 * (this.targets.len() + CHOICE * (s + 1)) > all {
+                return None;
+            }
+            this.probabilities.resize(this.targets.len(), [0.0; LANES]);
+            let lines = &mut this.probabilities[begin..];
+            let mut add = |t: u32, lane: usize, p: f64| {
+                let at = own.iter().position(|&own| own == t);
+                at.into_iter().for_each(|at| lines[at][lane] += p);
+            };
+            for (lane, c) in choices.enumerate() {
+                let (targets, probabilities) = part.transitions(c);
+                targets.iter().zip(probabilities).for_each(|(&t, &p)| add(t, lane, p));
+                if targets.is_empty() {
+                    add(s as u32, lane, 1.0);
+                }
+                this.steps[s][lane] = part.steps(c);
+            }
+            this.first.push(this.targets.len() as u32);
+        }
+        Some(this)
+    }
+
+    /// Takes the ρ of each choice.
+    pub(crate) fn take(&mut self, part: &Part, rho: &[f64]) {
+        for (s, own) in self.rho.iter_mut().enumerate() {
+            let rho = &rho[part.choices_of(s)];
+            own[..rho.len()].copy_from_slice(rho);
+        }
+    }
+
+    /// One Gauss–Seidel sweep over the states from `first` on, whose values these are; those of others are in `before`.
+    #[inline(always)]
+    pub(crate) fn sweep(&self, gain: f64, backwards: bool, first: usize, own: &mut [f64], before: &[f64]) {
+        let n = own.len();
+        for i in 0..n {
+            let i = if backwards { n - 1 - i } else { i };
+            let s = first + i;
+            let mut x = self.rho[s];
+            for x in &mut x {
+                *x -= gain;
+            }
+            let range = self.first[s] as usize..self.first[s + 1] as usize;
+            for (&t, p) in self.targets[range.clone()].iter().zip(&self.probabilities[range]) {
+                let v = match own.get((t as usize).wrapping_sub(first)) {
+                    Some(v) => *v,
+                    None => before[t as usize],
+                };
+                for lane in 0..LANES {
+                    x[lane] += p[lane] * v;
+                }
+            }
+            for (x, steps) in x.iter_mut().zip(&self.steps[s]) {
+                *x *= steps;
+            }
+            for half in [4, 2, 1] {
+                for lane in 0..half {
+                    x[lane] = if x[lane + half] > x[lane] { x[lane + half] } else { x[lane] };
+                }
+            }
+            own[i] = x[0];
+        }
+    }
+}
