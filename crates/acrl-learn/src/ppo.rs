@@ -36,6 +36,7 @@ mod blind;
 mod chunk;
 mod curriculum;
 mod episodes;
+mod holding;
 mod live;
 mod networks;
 mod policy;

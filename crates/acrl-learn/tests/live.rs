@@ -121,6 +121,79 @@ fn it_learns_both_ends_of_the_line_without_being_told_any_range() {
     }
 }
 
+/// Corridors of 30 places that lead to a reward, with 60 steps for each attempt: who takes each step at random never arrives.
+/// Time passes meanwhile, always alike.
+struct Corridors {
+    places: Vec<(u32, u32)>,
+}
+
+impl Corridors {
+    const LANES: usize = 8;
+
+    fn observation(&self) -> Rows {
+        let mut seen = Rows::zeros(1, Self::LANES);
+        seen.row_mut(0).iter_mut().zip(&self.places).for_each(|(x, (place, _))| *x = f64::from(*place));
+        seen
+    }
+
+    /// Time and arrival, and which attempts are over.
+    fn step(&mut self, actions: &Rows) -> (Rows, Vec<bool>, Vec<bool>) {
+        let mut rewards = Rows::zeros(2, Self::LANES);
+        rewards.row_mut(0).fill(-1.0);
+        let (mut arrived, mut late) = (vec![false; Self::LANES], vec![false; Self::LANES]);
+        for (lane, (place, age)) in self.places.iter_mut().enumerate() {
+            *place = if actions.at(0, lane) > 0.5 { *place + 1 } else { place.saturating_sub(1) };
+            *age += 1;
+            arrived[lane] = *place == 30;
+            late[lane] = !arrived[lane] && *age == 60;
+            if arrived[lane] || late[lane] {
+                (*place, *age) = (0, 0);
+            }
+            rewards.set(1, lane, f64::from(u8::from(arrived[lane])));
+        }
+        (rewards, arrived, late)
+    }
+}
+
+#[test]
+fn a_reward_is_found_to_which_steps_at_random_never_lead() {
+    let external = external(1, &["time", "arrived"], Line::CHOICE);
+    let objective = Some(Objective::maximize("time"));
+    let requirements = vec![Requirement::at_least("arrived", 0.02).unwrap()];
+    let task = BatchTask::new(&external, Specification::new(objective, requirements).unwrap()).unwrap();
+    for seed in 0..2 {
+        let mut corridors = Corridors { places: vec![(0, 0); Corridors::LANES] };
+        let settings = PpoSettings { discount: 0.98, ..settings(Corridors::LANES, 80) };
+        let mut live = LivePpo::new(&task, &[Interval::UNBOUNDED], &[false; 2], settings, seed).unwrap();
+        let (mut actions, always) = (Rows::zeros(1, Corridors::LANES), [true; Corridors::LANES]);
+        let (mut found, mut last) = (Vec::new(), 0.0);
+        while live.iteration() < live.iterations() {
+            let mut arrivals = 0.0;
+            while !live.is_full() {
+                live.decide(&corridors.observation(), &mut actions);
+                let (rewards, arrived, late) = corridors.step(&actions);
+                arrivals += rewards.row(1).iter().sum::<f64>();
+                let seen = corridors.observation();
+                live.observe(&After {
+                    rewards: &rewards,
+                    observation: &seen,
+                    last: &seen,
+                    terminated: &arrived,
+                    truncated: &late,
+                    valid: &always,
+                });
+            }
+            live.improve(&corridors.observation()).unwrap();
+            found.push(arrivals);
+            last = live.mastered()[1];
+        }
+        assert_eq!(found[0], 0.0, "nothing is held at first, and nothing is found");
+        assert!(last > 0.5, "seed {seed}: {last}, arrivals {found:?}");
+        // The time that always passes is counted in units of its size, and not as a thousand of them.
+        assert_eq!(live.units()[0], 1.0);
+    }
+}
+
 /// By how much more a network heeds the two weights w after the first segment, in which so many numbers are seen.
 fn heed(rows: usize) -> f32 {
     let external = external(rows, &["left", "right"], Line::CHOICE);

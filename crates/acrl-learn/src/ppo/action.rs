@@ -85,7 +85,7 @@ impl ActionHeads {
     pub(crate) fn sample(
         &self,
         output: &Batch,
-        log_deviations: &[f32],
+        deviations: &Deviations,
         noise: &mut Noise,
         rngs: &mut [Rng],
         log: &mut [f32],
@@ -97,12 +97,11 @@ impl ActionHeads {
         for (index, &part) in self.parts.iter().enumerate() {
             match part {
                 ActionPart::Number(_) => {
-                    let log_deviation = log_deviations[number];
-                    let deviation = log_deviation.exp();
                     let lanes = output.row(row).iter().zip(noise.row(number)).zip(log.iter_mut());
-                    for (lane, ((mean, noise), log)) in lanes.enumerate() {
-                        write(index, lane, mean + deviation * noise);
-                        *log += -0.5 * noise * noise - log_deviation;
+                    let sizes = deviations.row(number);
+                    for (lane, (((mean, noise), log), (size, log_size))) in lanes.zip(sizes).enumerate() {
+                        write(index, lane, mean + size * noise);
+                        *log += -0.5 * noise * noise - log_size;
                     }
                     number += 1;
                 }
@@ -134,7 +133,7 @@ impl ActionHeads {
         outputs: &[f32],
         actions: &[f32],
         stride: usize,
-        log_deviations: &[f32],
+        deviations: &Deviations,
         log: &mut [f32],
     ) {
         log.fill(0.0);
@@ -144,11 +143,12 @@ impl ActionHeads {
             let action = &actions[index * stride..][..lanes];
             match part {
                 ActionPart::Number(_) => {
-                    let (log_deviation, mean) = (log_deviations[number], &outputs[row * stride..][..lanes]);
-                    let inverse = (-log_deviation).exp();
+                    let (inverse, log_size) = deviations.inverse(number);
+                    let (mean, inverse) = (&outputs[row * stride..][..lanes], &inverse[..lanes]);
+                    let log_size = &log_size[..lanes];
                     for b in 0..lanes {
-                        let z = (action[b] - mean[b]) * inverse;
-                        log[b] += -0.5 * z * z - log_deviation;
+                        let z = (action[b] - mean[b]) * inverse[b];
+                        log[b] += -0.5 * z * z - log_size[b];
                     }
                     number += 1;
                 }
@@ -163,16 +163,15 @@ impl ActionHeads {
         }
     }
 
-    /// Given ∂L/∂ln π(a) in each lane: writes ∂L/∂outputs in place of the outputs, and adds ∂L/∂ln σ; where L is less
-    /// `entropy` times the entropy −Σ p ln p of each choice, so that none is given up for ever.
+    /// Given ∂L/∂ln π(a) in each lane: writes ∂L/∂outputs in place of the outputs, and ∂L/∂ln σ in place of ln σ; where L
+    /// is less `entropy` times the entropy −Σ p ln p of each choice, so that none is given up for ever.
     pub(crate) fn backward(
         &self,
         outputs: &mut [f32],
         actions: &[f32],
         stride: usize,
-        log_deviations: &[f32],
+        deviations: &mut Deviations,
         (d_log, entropy): (&[f32], f32),
-        d_log_deviations: &mut [f32],
     ) {
         let lanes = d_log.len();
         let (mut row, mut number) = (0, 0);
@@ -181,20 +180,12 @@ impl ActionHeads {
             match part {
                 ActionPart::Number(_) => {
                     let mean = &mut outputs[row * stride..][..lanes];
-                    let inverse = (-log_deviations[number]).exp();
-                    // In 16 places: one by one, each addition would wait for the one before it.
-                    let mut sums = [0.0f32; 16];
-                    let tiles = mean.chunks_mut(16).zip(action.chunks(16)).zip(d_log.chunks(16));
-                    for ((mean, action), d_log) in tiles {
-                        for (((mean, action), d_log), sum) in
-                            mean.iter_mut().zip(action).zip(d_log).zip(&mut sums)
-                        {
-                            let z = (action - *mean) * inverse;
-                            *mean = d_log * z * inverse;
-                            *sum += d_log * (z * z - 1.0);
-                        }
+                    let (inverse, d_log_size) = deviations.inverse_mut(number);
+                    for b in 0..lanes {
+                        let z = (action[b] - mean[b]) * inverse[b];
+                        mean[b] = d_log[b] * z * inverse[b];
+                        d_log_size[b] = d_log[b] * (z * z - 1.0);
                     }
-                    d_log_deviations[number] += sums.iter().sum::<f32>();
                     number += 1;
                 }
                 ActionPart::Choice(n) => {
@@ -214,6 +205,93 @@ impl ActionHeads {
             }
             row += width(part);
         }
+    }
+}
+
+/// σ of the numbers of an action in many lanes: the same for all of them, or by their weights w,
+///
+/// > ln σ_j(w) = Σ_i w_i s_ij,
+///
+/// so that lanes to which noise is a cost can do without it, and others go on trying.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Deviations {
+    lanes: usize,
+    /// A row for each number: ln σ, σ and 1/σ.
+    logs: Vec<f32>,
+    sizes: Vec<f32>,
+    inverses: Vec<f32>,
+}
+
+impl Deviations {
+    /// Works σ out for the lanes of an input whose rows from `first` on are the weights. The table of s has a row of
+    /// numbers for each weight, or one row for all.
+    pub(crate) fn set(&mut self, table: &[f32], numbers: usize, input: &Batch, first: usize) {
+        self.lanes = input.lanes();
+        for rows in [&mut self.logs, &mut self.sizes, &mut self.inverses] {
+            rows.resize(numbers * self.lanes, 0.0);
+        }
+        if self.logs.is_empty() {
+            return;
+        }
+        if table.len() == numbers {
+            for (number, log) in table.iter().enumerate() {
+                let lanes = number * self.lanes..(number + 1) * self.lanes;
+                self.logs[lanes.clone()].fill(*log);
+                self.sizes[lanes.clone()].fill(log.exp());
+                self.inverses[lanes].fill((-log).exp());
+            }
+            return;
+        }
+        self.logs.fill(0.0);
+        for (i, of_weight) in table.chunks_exact(numbers).enumerate() {
+            for (logs, s) in self.logs.chunks_exact_mut(self.lanes).zip(of_weight) {
+                logs.iter_mut().zip(input.row(first + i)).for_each(|(log, w)| *log += w * s);
+            }
+        }
+        self.sizes.copy_from_slice(&self.logs);
+        acrl_nn::exp(&mut self.sizes);
+        self.inverses.iter_mut().zip(&self.sizes).for_each(|(inverse, size)| *inverse = 1.0 / size);
+    }
+
+    /// Adds ∂L/∂s, where ∂L/∂ln σ is in place of ln σ.
+    pub(crate) fn backward(&self, gradient: &mut [f32], numbers: usize, input: &Batch, first: usize) {
+        if self.logs.is_empty() {
+            return;
+        }
+        let rows = gradient.len() / numbers;
+        for (i, of_weight) in gradient.chunks_exact_mut(numbers).enumerate() {
+            for (d_logs, sum) in self.logs.chunks_exact(self.lanes).zip(of_weight) {
+                // In 16 places: one by one, each addition would wait for the one before it.
+                let mut sums = [0.0f32; 16];
+                if rows == 1 {
+                    for tile in d_logs.chunks(16) {
+                        sums.iter_mut().zip(tile).for_each(|(sum, d)| *sum += d);
+                    }
+                } else {
+                    for (tile, w) in d_logs.chunks(16).zip(input.row(first + i).chunks(16)) {
+                        sums.iter_mut().zip(tile).zip(w).for_each(|((sum, d), w)| *sum += d * w);
+                    }
+                }
+                *sum += sums.iter().sum::<f32>();
+            }
+        }
+    }
+
+    /// σ and ln σ of a number, by lane.
+    fn row(&self, number: usize) -> impl Iterator<Item = (&f32, &f32)> {
+        let lanes = number * self.lanes..(number + 1) * self.lanes;
+        self.sizes[lanes.clone()].iter().zip(&self.logs[lanes])
+    }
+
+    /// 1/σ and ln σ of a number, by lane.
+    fn inverse(&self, number: usize) -> (&[f32], &[f32]) {
+        let lanes = number * self.lanes..(number + 1) * self.lanes;
+        (&self.inverses[lanes.clone()], &self.logs[lanes])
+    }
+
+    fn inverse_mut(&mut self, number: usize) -> (&[f32], &mut [f32]) {
+        let lanes = number * self.lanes..(number + 1) * self.lanes;
+        (&self.inverses[lanes.clone()], &mut self.logs[lanes])
     }
 }
 
@@ -279,17 +357,26 @@ mod tests {
         let heads = heads();
         let outputs = [0.3f32, -0.2, 0.9, 0.1, -0.7];
         let actions = [0.8f32, 2.0, -0.5];
-        let deviations = [-0.4f32, 0.2];
-        let log = |outputs: &[f32], deviations: &[f32]| {
+        // In one lane, whose weights are its input; ln σ at either weight alone.
+        let deviations = [-0.4f32, 0.2, 0.5, -0.3];
+        let mut input = Batch::new(2, 1);
+        (0..2).for_each(|i| input.row_mut(i)[0] = [0.3, 0.7][i]);
+        let of = |table: &[f32]| {
+            let mut deviations = Deviations::default();
+            deviations.set(table, 2, &input, 0);
+            deviations
+        };
+        let log = |outputs: &[f32], table: &[f32]| {
             let mut log = [0.0];
-            heads.log_probabilities(outputs, &actions, 1, deviations, &mut log);
+            heads.log_probabilities(outputs, &actions, 1, &of(table), &mut log);
             let of_choice = |k: usize| outputs[1 + k] - log_sum_exp(3, |k| outputs[1 + k]);
             let negentropy: f32 = (0..3).map(|k| of_choice(k).exp() * of_choice(k)).sum();
             log[0] + ENTROPY * negentropy
         };
-        let mut d_outputs = outputs;
-        let mut d_deviations = [0.0; 2];
-        heads.backward(&mut d_outputs, &actions, 1, &deviations, (&[1.0], ENTROPY), &mut d_deviations);
+        let (mut d_outputs, mut d_deviations) = (outputs, [0.0; 4]);
+        let mut here = of(&deviations);
+        heads.backward(&mut d_outputs, &actions, 1, &mut here, (&[1.0], ENTROPY));
+        here.backward(&mut d_deviations, 2, &input, 0);
         let step = 1e-2;
         for i in 0..outputs.len() {
             let moved = |by: f32| {
@@ -299,7 +386,7 @@ mod tests {
             };
             assert!((d_outputs[i] - (moved(step) - moved(-step)) / (2.0 * step)).abs() < 1e-3, "output {i}");
         }
-        for i in 0..2 {
+        for i in 0..4 {
             let moved = |by: f32| {
                 let mut deviations = deviations;
                 deviations[i] += by;
@@ -315,6 +402,11 @@ mod tests {
         let heads = heads();
         let outputs = [0.3f32, -0.2, 0.9, 0.1, -0.7];
         let deviations = [-0.4f32, 0.2];
+        let of = |lanes: usize| {
+            let mut of_lanes = Deviations::default();
+            of_lanes.set(&deviations, 2, &Batch::new(1, lanes), 0);
+            of_lanes
+        };
         let mut output = Batch::new(5, LANES);
         (0..5).for_each(|k| output.row_mut(k).fill(outputs[k]));
         let mut rngs: Vec<Rng> = (0..LANES as u64).map(|lane| Rng::stream(3, lane)).collect();
@@ -322,10 +414,10 @@ mod tests {
         let (mut counts, mut squares) = ([0.0; 3], [0.0; 2]);
         for _ in 0..200 {
             let write = |part: usize, lane: usize, u: f32| actions[lane][part] = u;
-            heads.sample(&output, &deviations, &mut noise, &mut rngs, &mut told, write);
+            heads.sample(&output, &of(LANES), &mut noise, &mut rngs, &mut told, write);
             for (actions, told) in actions.iter().zip(told) {
                 let mut log = [0.0];
-                heads.log_probabilities(&outputs, actions, 1, &deviations, &mut log);
+                heads.log_probabilities(&outputs, actions, 1, &of(1), &mut log);
                 assert!((told - log[0]).abs() < 1e-4);
                 counts[actions[1] as usize] += 1.0 / 20_000.0;
                 squares[0] += (actions[0] - outputs[0]).powi(2) / 20_000.0;
@@ -339,6 +431,24 @@ mod tests {
         for k in 0..3 {
             assert!((counts[k] - (outputs[1 + k] - total).exp()).abs() < 0.015);
         }
+    }
+
+    #[test]
+    fn weightings_have_deviations_of_their_own() {
+        // Two weights, two numbers; lanes at either weight alone, and between them.
+        let mut input = Batch::new(3, 3);
+        input.row_mut(1).copy_from_slice(&[1.0, 0.0, 0.5]);
+        input.row_mut(2).copy_from_slice(&[0.0, 1.0, 0.5]);
+        let table = [0.01f32, 0.6, 0.64, 0.6].map(f32::ln);
+        let mut deviations = Deviations::default();
+        deviations.set(&table, 2, &input, 1);
+        let near = |number: usize, expected: [f32; 3]| {
+            deviations
+                .row(number)
+                .zip(expected)
+                .all(|((size, log), e)| (size / e - 1.0).abs() < 1e-4 && (log - e.ln()).abs() < 1e-4)
+        };
+        assert!(near(0, [0.01, 0.64, 0.08]) && near(1, [0.6; 3]), "{deviations:?}");
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::ops::Range;
 use acrl_nn::{Batch, Mlp, Workspace};
 
 use super::ActionHeads;
+use super::action::Deviations;
 use super::networks::{Figures, sum};
 use super::rollout::Rollout;
 
@@ -22,6 +23,7 @@ pub(crate) struct Chunk {
     returns: Vec<f32>,
     /// The actor's outputs, and then their derivatives.
     outputs: Vec<f32>,
+    deviations: Deviations,
     /// ln π(a), and then the derivatives by it.
     log_new: Vec<f32>,
     ratios: Vec<f32>,
@@ -36,7 +38,7 @@ pub(crate) struct Chunk {
 }
 
 impl Chunk {
-    pub(crate) fn new(actor: &Mlp, critic: &Mlp, heads: &ActionHeads) -> Self {
+    pub(crate) fn new(actor: &Mlp, critic: &Mlp, heads: &ActionHeads, deviations: usize) -> Self {
         let values = critic.shape().last().copied().unwrap_or(0);
         let rows = |n: usize| vec![0.0; n * CHUNK];
         Self {
@@ -46,6 +48,7 @@ impl Chunk {
             advantages: rows(1),
             returns: rows(values),
             outputs: rows(heads.outputs()),
+            deviations: Deviations::default(),
             log_new: rows(1),
             ratios: rows(1),
             d_outputs: Batch::new(heads.outputs(), CHUNK),
@@ -54,7 +57,7 @@ impl Chunk {
             critic_work: Workspace::new(critic, CHUNK),
             actor_gradient: vec![0.0; actor.parameters().len()],
             critic_gradient: vec![0.0; critic.parameters().len()],
-            deviation_gradient: vec![0.0; heads.numbers()],
+            deviation_gradient: vec![0.0; deviations],
             sums: Figures::default(),
         }
     }
@@ -117,12 +120,12 @@ impl Chunk {
     }
 
     /// The gradient of −mean min(ρ A, clip(ρ) A), where ρ is the ratio of new and old probability, less the entropy of
-    /// choices times `entropy`.
+    /// choices times `entropy`. Deviations come as their table and the first input that is a weight.
     pub(crate) fn actor(
         &mut self,
         actor: &Mlp,
         heads: &ActionHeads,
-        log_deviations: &[f32],
+        (log_deviations, first): (&[f32], usize),
         (clip, entropy): (f32, f32),
         size: f32,
     ) {
@@ -133,7 +136,8 @@ impl Chunk {
         }
         let (log_new, ratios) = (&mut self.log_new[..lanes], &mut self.ratios[..lanes]);
         let (log_old, advantages) = (&self.log_old[..lanes], &mut self.advantages[..lanes]);
-        heads.log_probabilities(&self.outputs, &self.actions, CHUNK, log_deviations, log_new);
+        self.deviations.set(log_deviations, heads.numbers(), &self.input, first);
+        heads.log_probabilities(&self.outputs, &self.actions, CHUNK, &self.deviations, log_new);
         log_new.iter_mut().zip(log_old).for_each(|(new, old)| *new -= old);
         ratios.copy_from_slice(log_new);
         self.sums.divergence -= f64::from(sum(log_new, |log| log));
@@ -149,23 +153,23 @@ impl Chunk {
             advantages[b] = free.min(bounded);
         }
         self.sums.policy_loss -= f64::from(sum(advantages, |objective| objective));
-        let d_deviations = &mut self.deviation_gradient;
-        let d_outputs = &mut self.outputs;
         let d_log = (&*log_new, entropy / size);
-        heads.backward(d_outputs, &self.actions, CHUNK, log_deviations, d_log, d_deviations);
+        heads.backward(&mut self.outputs, &self.actions, CHUNK, &mut self.deviations, d_log);
+        self.deviations.backward(&mut self.deviation_gradient, heads.numbers(), &self.input, first);
         for (row, from) in self.outputs.chunks_exact(CHUNK).enumerate() {
             self.d_outputs.row_mut(row).copy_from_slice(&from[..lanes]);
         }
         actor.backward(&mut self.actor_work, &self.d_outputs, &mut self.actor_gradient);
     }
 
-    /// The gradient of half of ½ mean Σ (v_i − return_i)².
-    pub(crate) fn critic(&mut self, critic: &Mlp, size: f32) {
+    /// The gradient of half of ½ mean Σ (v_i − return_i)², in units of each head's scale; 1 if it is not said.
+    pub(crate) fn critic(&mut self, critic: &Mlp, scales: &[f32], size: f32) {
         let values = critic.forward(&self.input, &mut self.critic_work);
         for (row, returns) in self.returns.chunks_exact(CHUNK).enumerate() {
             let errors = self.d_values.row_mut(row);
+            let scale = scales.get(row).copied().unwrap_or(1.0);
             for ((error, value), goal) in errors.iter_mut().zip(values.row(row)).zip(returns) {
-                *error = value - goal;
+                *error = value - goal / scale;
             }
             self.sums.value_loss += f64::from(sum(errors, |error| 0.5 * error * error));
             errors.iter_mut().for_each(|error| *error /= size);

@@ -352,7 +352,7 @@ impl Curriculum {
     }
 
     /// The reward with the largest weight.
-    fn dominant(&self, lane: usize) -> usize {
+    pub(crate) fn dominant(&self, lane: usize) -> usize {
         let weights = self.weights.lane(lane).enumerate();
         weights.max_by(|a, b| a.1.total_cmp(&b.1)).map_or(0, |(i, _)| i)
     }

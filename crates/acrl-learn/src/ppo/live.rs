@@ -11,9 +11,13 @@
 //! - **rewards** are measured again when an eighth of the training is over, by where averages lie then; and at a quarter
 //!   and half of it, if they lie wider apart: a reward that has to be found first has a wider range when it has been.
 //!
+//! - **values** are those of what is above the usual reward, and in units of how much they differ, so that neither a reward that
+//!   is far from 0 nor one of which little is at stake is beyond the critic;
 //! - **advantages** are divided by what they come to at the weights of their lane, so that no weighting is drowned by
 //!   others at which more is at stake;
-//! - **the weights w** are heard the more, the more there is to see beside them.
+//! - **the weights w** are heard the more, the more there is to see beside them;
+//! - **numbers** of actions deviate by σ(w): lanes to which noise is a cost do not take it from those that still try;
+//! - **actions are held** by lanes that care most for a reward of which the first segment showed nothing.
 //!
 //! # Episodes
 //!
@@ -26,6 +30,7 @@ use acrl::{BatchTask, Interval, Named, Rng, Rows};
 use serde::{Deserialize, Serialize};
 
 use super::curriculum::Curriculum;
+use super::holding::Holding;
 use super::networks::Networks;
 use super::rollout::Rollout;
 use super::statistics::{Spread, Statistics};
@@ -61,6 +66,9 @@ pub struct LivePpo {
     ranges: Vec<Interval>,
     /// R of each of the environment's rewards, and whether it was given and is not to be measured.
     units: Vec<(f64, bool)>,
+    /// What each of them usually was when nothing was learnt yet: values are those of what is above it.
+    #[serde(default)]
+    usual: Vec<f64>,
     networks: Networks,
     curriculum: Curriculum,
     coverage: Coverage,
@@ -78,6 +86,9 @@ pub struct LivePpo {
     variances: Vec<f32>,
     /// Lanes that should start anew.
     restarts: Vec<bool>,
+    /// Lanes that hold their actions.
+    #[serde(default)]
+    holding: Holding,
     #[serde(skip)]
     segment: Option<Segment>,
 }
@@ -149,11 +160,13 @@ impl LivePpo {
         let scoring = task.specification().bind(environment.reward_names())?;
         let widths = environment.reward_ranges().iter().map(|range| range.width());
         let mut networks = Networks::new(task, &settings, &mut rng)?;
-        networks.rescale(&vec![FIRST_VALUES; task.scales().len()], task.scales());
+        networks.deviate_by_weights();
+        networks.shrink_values(FIRST_VALUES);
         Ok(Self {
             terms: scoring.terms().collect(),
             ranges: ranges.to_vec(),
             units: widths.zip(given.iter().copied()).collect(),
+            usual: Vec::new(),
             networks,
             curriculum: Curriculum::new(task, settings.sampler, lanes, &mut rngs),
             coverage: Coverage::new(),
@@ -166,6 +179,7 @@ impl LivePpo {
             variances: Vec::new(),
             episodes: Episodes { ages: vec![Some(0); lanes], length: None },
             restarts: vec![false; lanes],
+            holding: Holding::default(),
             settings,
             segment: None,
         })
@@ -183,6 +197,8 @@ impl LivePpo {
         }
         let segment = self.segment.insert(segment);
         self.networks.act(&mut segment.rollout, segment.observed, observation, actions, &mut self.rngs);
+        let (t, lanes) = (segment.observed, self.settings.lanes);
+        self.holding.decide(actions, &mut segment.rollout.held[t * lanes..(t + 1) * lanes]);
         segment.decided = segment.observed + 1;
     }
 
@@ -216,11 +232,18 @@ impl LivePpo {
         }
         self.seen.glance(&segment.rewards, after.valid, t.is_multiple_of(LOOK));
         self.episodes.step(after);
+        self.holding.observe(after, &mut self.rngs);
         let units = units(&self.terms, &self.units);
         for (i, unit) in units.iter().enumerate() {
             segment.rewards.row_mut(i).iter_mut().for_each(|r| *r /= unit);
             let sums = segment.sums.row_mut(i).iter_mut();
             sums.zip(segment.rewards.row(i)).for_each(|(sum, r)| *sum += r);
+        }
+        for (i, term) in self.terms.iter().enumerate() {
+            let Some((row, sign)) = term else { continue };
+            let usual = sign * self.usual.get(*row).copied().unwrap_or(0.0) / units[i];
+            let lanes = segment.rewards.row_mut(i).iter_mut().zip(after.valid);
+            lanes.filter(|(_, valid)| **valid).for_each(|(r, _)| *r -= usual);
         }
         self.networks.reward(&mut segment.rollout, t, &segment.rewards, 1.0 - self.settings.discount);
         for lane in 0..lanes {
@@ -272,6 +295,7 @@ impl LivePpo {
         );
         let left = (1.0 - self.iteration as f64 / self.iterations() as f64).max(0.0);
         self.networks.advantages(&mut segment.rollout, &self.settings, left);
+        self.networks.follow_values(&segment.rollout);
         segment.rollout.balance(&mut self.variances, self.settings.advantage_floor as f32);
         let step_size = self.settings.step_size * left;
         self.networks.limit_deviations(self.settings.largest_deviation(left));
@@ -291,6 +315,7 @@ impl LivePpo {
         let done = self.iteration as f64 / self.iterations() as f64;
         self.curriculum.after_live_segment(decisions, done, &means, &mut self.rngs, &mut self.restarts);
         self.episodes.forget(&self.restarts);
+        self.holding.choose(&self.curriculum, done, &self.restarts, &mut self.rngs);
         let objective = self.terms.first().is_some_and(Option::is_some);
         let mastered = self.curriculum.mastered();
         let figures = figures(improved, &means, &segment.rollout.weights, mastered, objective);
@@ -336,6 +361,7 @@ impl LivePpo {
         segment.pending.fill(None);
         segment.rollout.continues.fill(1.0);
         segment.rollout.ignored.fill(false);
+        segment.rollout.held.fill(false);
         self.networks.set_weights(&mut segment.rollout, self.curriculum.weights());
         for _ in 0..COVERED.min(lanes) {
             let lane = self.rng.index(lanes);
@@ -357,7 +383,11 @@ impl LivePpo {
                 *unit = spread.unit();
             }
         }
+        let is_rare = |term: &Option<(usize, f64)>| term.is_some_and(|(row, _)| spreads[row].is_constant());
+        self.holding = Holding::new(self.terms.iter().map(is_rare).collect(), self.settings.lanes);
+        self.holding.choose(&self.curriculum, 0.0, &self.restarts, &mut self.rngs);
         self.set_units(units);
+        self.usual = spreads.iter().map(|spread| spread.usual).collect();
         let averages = self.terms.iter().map(|term| match term {
             Some((row, sign)) => {
                 let Spread { low, high, .. } = spreads[*row];

@@ -7,7 +7,7 @@ use acrl_nn::{Adam, Batch, Mlp, Workspace, clip_norm};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::action::Noise;
+use super::action::{Deviations, Noise};
 use super::average::Averages;
 use super::chunk::{CHUNK, Chunk};
 use super::policy::Inputs;
@@ -23,10 +23,14 @@ pub(crate) struct Networks {
     heads: ActionHeads,
     actor: Mlp,
     critic: Mlp,
+    /// ln σ of each number; by weight, or the same for all.
     log_deviations: Vec<f32>,
     actor_adam: Adam,
     critic_adam: Adam,
     deviation_adam: Adam,
+    /// By head of the critic, what 1 of its output is worth; 1 if it is not said.
+    #[serde(default)]
+    value_scales: Vec<f32>,
     /// ρ(w), if targets are differential.
     #[serde(default)]
     averages: Option<Averages>,
@@ -57,6 +61,7 @@ pub(crate) struct Figures {
 struct Acting {
     input: Batch,
     work: Workspace,
+    deviations: Deviations,
     noise: Noise,
 }
 
@@ -88,6 +93,13 @@ impl Networks {
         }
     }
 
+    /// Gives each weighting a deviation σ(w) of its own. Else lanes to which noise is a cost take it from all.
+    pub(crate) fn deviate_by_weights(&mut self) {
+        self.log_deviations = self.log_deviations.repeat(self.inputs.weights());
+        self.deviation_adam = Adam::new(self.log_deviations.len());
+        self.chunks.clear();
+    }
+
     /// With so many critic heads; one for each weight if it is not said.
     pub(crate) fn with_heads(
         inputs: Inputs,
@@ -113,6 +125,7 @@ impl Networks {
             Targets::Average => Some(Averages::new(values, rng)?),
         };
         Ok(Self {
+            value_scales: Vec::new(),
             averages,
             actor_adam: Adam::new(actor.parameters().len()),
             critic_adam: Adam::new(critic.parameters().len()),
@@ -126,6 +139,11 @@ impl Networks {
             acting: None,
             advantages: Vec::new(),
         })
+    }
+
+    /// What 1 of the output of a head of the critic is worth.
+    fn value_scale(&self, head: usize) -> f32 {
+        self.value_scales.get(head).copied().unwrap_or(1.0)
     }
 
     fn values(&self) -> usize {
@@ -144,7 +162,12 @@ impl Networks {
 
     pub(crate) fn policy(&self, hold: usize) -> MlpPolicy {
         let (inputs, heads) = (self.inputs.clone(), self.heads.clone());
-        MlpPolicy::new(inputs, heads, self.actor.clone(), self.log_deviations.clone(), hold)
+        // When all is learnt they hardly differ.
+        let numbers = heads.numbers();
+        let rows = (self.log_deviations.len() / numbers.max(1)).max(1);
+        let mean =
+            |number| self.log_deviations.iter().skip(number).step_by(numbers).sum::<f32>() / rows as f32;
+        MlpPolicy::new(inputs, heads, self.actor.clone(), (0..numbers).map(mean).collect(), hold)
     }
 
     /// The weights of every lane, for a whole rollout; they add up to 1 already.
@@ -194,6 +217,7 @@ impl Networks {
         let acting = self.acting.get_or_insert_with(|| Acting {
             input: Batch::new(inputs.len(), n),
             work: Workspace::for_inference(actor, n),
+            deviations: Deviations::default(),
             noise: Noise::default(),
         });
         for row in 0..inputs.len() {
@@ -206,7 +230,8 @@ impl Networks {
             drawn[part * block + t * n + lane] = u;
             actions.set(part, lane, ActionHeads::to_environment(heads.parts()[part], f64::from(u)));
         };
-        heads.sample(output, log_deviations, &mut acting.noise, rngs, log, write);
+        acting.deviations.set(log_deviations, heads.numbers(), &acting.input, inputs.observation().len());
+        heads.sample(output, &acting.deviations, &mut acting.noise, rngs, log, write);
         rollout.rewards.chunks_exact_mut(block).for_each(|row| row[t * n..(t + 1) * n].fill(0.0));
     }
 
@@ -241,7 +266,8 @@ impl Networks {
             for (c, chunk) in self.chunks[..total].iter().enumerate() {
                 for (row, values) in chunk.values().iter_rows().enumerate() {
                     let begin = row * longer + start + c * CHUNK;
-                    rollout.values[begin..][..values.len()].copy_from_slice(values);
+                    let (out, scale) = (&mut rollout.values[begin..][..values.len()], self.value_scale(row));
+                    out.iter_mut().zip(values).for_each(|(out, value)| *out = scale * value);
                 }
             }
         }
@@ -285,8 +311,9 @@ impl Networks {
             let chunk = &mut self.chunks[0];
             chunk.evaluate(&self.critic, &inputs, part.len(), 0..part.len());
             for (head, values) in chunk.values().iter_rows().enumerate() {
+                let scale = self.value_scales.get(head).copied().unwrap_or(1.0);
                 for ((t, lane, _), value) in part.iter().zip(values) {
-                    rollout.rewards[head * block + t * n + lane] += discount * value;
+                    rollout.rewards[head * block + t * n + lane] += discount * (scale * value);
                 }
             }
             part.iter().for_each(|(t, lane, _)| rollout.continues[t * n + lane] = 0.0);
@@ -304,10 +331,41 @@ impl Networks {
         self.inputs.set_scales(units.to_vec());
         let heads = self.values();
         let factors = &factors[factors.len() - heads..];
-        scale_outputs(&mut self.critic, factors);
+        if self.value_scales.is_empty() {
+            scale_outputs(&mut self.critic, factors);
+        }
+        self.value_scales.iter_mut().zip(factors).for_each(|(scale, factor)| *scale *= *factor as f32);
         if let Some(averages) = &mut self.averages {
             averages.rescale(factors);
         }
+    }
+
+    /// Makes values small at first, by this factor.
+    pub(crate) fn shrink_values(&mut self, factor: f64) {
+        let factors = vec![factor; self.values()];
+        scale_outputs(&mut self.critic, &factors);
+    }
+
+    /// Measures values in units of how much those of a rollout differ, so that the critic, whose steps are of one size, tells
+    /// small differences from none; what it says stays the same. Units grow at once, and shrink slowly, because a rare reward
+    /// may be missing in many a rollout.
+    pub(crate) fn follow_values(&mut self, rollout: &Rollout) {
+        const FORGET: f32 = 0.1;
+        const LEAST: f32 = 1e-6;
+        self.value_scales.resize(self.critic.shape().last().copied().unwrap_or(0), 1.0);
+        let mut factors = Vec::with_capacity(self.value_scales.len());
+        for (scale, returns) in self.value_scales.iter_mut().zip(rollout.returns.chunks_exact(rollout.len()))
+        {
+            let all =
+                || returns.iter().zip(&rollout.ignored).filter(|(_, ignored)| !**ignored).map(|(r, _)| *r);
+            let count = all().count().max(1) as f32;
+            let mean = all().sum::<f32>() / count;
+            let found = all().map(|r| (r - mean).powi(2)).sum::<f32>() / count;
+            let old = *scale;
+            *scale = found.max(old * old + FORGET * (found - old * old)).sqrt().max(LEAST);
+            factors.push(f64::from(old / *scale));
+        }
+        scale_outputs(&mut self.critic, &factors);
     }
 
     /// Lowers deviations σ that are larger than this.
@@ -383,10 +441,21 @@ impl Networks {
         let size = minibatch.len() as f32;
         self.advantages.clear();
         self.advantages.extend(minibatch.iter().map(|&i| rollout.advantages[i as usize]));
-        let mean = sum(&self.advantages, |a| a) / size;
-        let variance = sum(&self.advantages, |a| (a - mean) * (a - mean)) / (size - 1.0).max(1.0);
+        // What was not the policy's decision has no advantage.
+        let own = |i: &u32| !rollout.held[*i as usize];
+        let count = minibatch.iter().filter(|i| own(i)).count() as f32;
+        let forget_held = |advantages: &mut [f32]| {
+            let all = advantages.iter_mut().zip(minibatch);
+            all.filter(|(_, i)| !own(i)).for_each(|(a, _)| *a = 0.0);
+        };
+        forget_held(&mut self.advantages);
+        let mean = sum(&self.advantages, |a| a) / count.max(1.0);
+        let of_held = (size - count) * mean * mean;
+        let squares = sum(&self.advantages, |a| (a - mean) * (a - mean)) - of_held;
+        let variance = squares.max(0.0) / (count - 1.0).max(1.0);
         let deviation = variance.sqrt().max(settings.advantage_floor as f32) + 1e-8;
         self.advantages.iter_mut().for_each(|a| *a = (*a - mean) / deviation);
+        forget_held(&mut self.advantages);
         // One chunk after the other in the same memory, which the cache holds, or each in its own on another core: each
         // adds one number to every part of the gradient, so the sums are the same to the bit.
         let parts = minibatch.len().div_ceil(CHUNK);
@@ -394,12 +463,13 @@ impl Networks {
         self.prepare(total);
         // The bonus goes down with the step size.
         let entropy = settings.entropy as f32 * step_size / settings.step_size as f32;
-        let Self { actor, critic, heads, log_deviations, chunks, advantages, .. } = self;
+        let first = self.inputs.observation().len();
+        let Self { actor, critic, heads, log_deviations, value_scales, chunks, advantages, .. } = self;
         let parts = minibatch.chunks(CHUNK).zip(advantages.chunks(CHUNK));
         let work = |chunk: &mut Chunk, (part, advantages): (&[u32], &[f32])| {
             chunk.gather(rollout, part, advantages);
-            chunk.actor(actor, heads, log_deviations, (settings.clip as f32, entropy), size);
-            chunk.critic(critic, size);
+            chunk.actor(actor, heads, (log_deviations, first), (settings.clip as f32, entropy), size);
+            chunk.critic(critic, value_scales, size);
         };
         chunks[..total].iter_mut().for_each(Chunk::clear);
         match &mut chunks[..total] {
@@ -426,7 +496,8 @@ impl Networks {
     /// Makes room for so many chunks.
     fn prepare(&mut self, total: usize) {
         while self.chunks.len() < total {
-            self.chunks.push(Chunk::new(&self.actor, &self.critic, &self.heads));
+            let deviations = self.log_deviations.len();
+            self.chunks.push(Chunk::new(&self.actor, &self.critic, &self.heads, deviations));
         }
     }
 }
@@ -451,4 +522,47 @@ pub(super) fn sum(values: &[f32], f: impl Fn(f32) -> f32) -> f32 {
     }
     sums.iter_mut().zip(rest).for_each(|(sum, x)| *sum += f(*x));
     sums.iter().sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use acrl::{Objective, Specification};
+    use acrl_envs::{External, ExternalAction, ExternalParameters, ExternalReward};
+
+    use super::*;
+
+    #[test]
+    fn values_stay_the_same_in_other_units() {
+        let external = External::new(ExternalParameters {
+            observation: vec![[-1.0, 1.0]],
+            action: vec![ExternalAction { choices: Some(2), low: None, high: None }],
+            reward: vec![ExternalReward { name: "r".to_owned(), low: 0.0, high: 1.0 }],
+            spaces: None,
+        })
+        .unwrap();
+        let specification = Specification::new(Some(Objective::maximize("r")), Vec::new()).unwrap();
+        let task = BatchTask::new(&external, specification).unwrap();
+        let mut networks = Networks::new(&task, &PpoSettings::default(), &mut Rng::new(1)).unwrap();
+        let mut rollout = networks.rollout(4, 2);
+        rollout.inputs.iter_mut().enumerate().for_each(|(i, x)| *x = i as f32 / 10.0);
+        networks.evaluate(&mut rollout, 0..5);
+        let before = rollout.values.clone();
+        assert!(before.iter().any(|value| value.abs() > 1e-3));
+        let mut follow = |networks: &mut Networks, size: f32| {
+            for (i, r) in rollout.returns.iter_mut().enumerate() {
+                *r = if i % 2 == 0 { 7.0 + size } else { 7.0 - size };
+            }
+            networks.follow_values(&rollout);
+            networks.evaluate(&mut rollout, 0..5);
+            let near = |(a, b): (&f32, &f32)| (a - b).abs() <= 1e-4 * b.abs() + 1e-6;
+            assert!(rollout.values.iter().zip(&before).all(near), "{:?}, not {before:?}", rollout.values);
+            networks.value_scale(0)
+        };
+        // They grow at once, however far from 0 the values are, and shrink slowly.
+        assert!((follow(&mut networks, 30.0) - 30.0).abs() < 1e-3);
+        let smaller = follow(&mut networks, 0.001);
+        assert!((20.0..30.0).contains(&smaller), "{smaller}");
+        (0..300).for_each(|_| _ = follow(&mut networks, 0.001));
+        assert!((follow(&mut networks, 0.001) - 0.001).abs() < 1e-4);
+    }
 }

@@ -5,7 +5,7 @@ use acrl_nn::{Batch, Mlp, Workspace};
 use serde::{Deserialize, Serialize};
 
 use super::ActionHeads;
-use super::action::Noise;
+use super::action::{Deviations, Noise};
 
 /// What networks see: observations scaled to [−1, 1], and weights in units of the rewards' ranges that add up to 1.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -155,6 +155,7 @@ struct Scratch {
     input: Batch,
     work: Workspace,
     totals: Vec<f64>,
+    deviations: Deviations,
     noise: Noise,
     /// ln π(a), which is not asked for.
     log: Vec<f32>,
@@ -217,7 +218,8 @@ impl BatchPolicy for MlpPolicy {
             // Whatever fits into the one must fit into the other.
             let work = Workspace::for_inference(&self.actor, input.capacity());
             let (totals, log) = (Vec::new(), Vec::new());
-            self.scratch = Some(Scratch { input, work, totals, noise: Noise::default(), log });
+            let (noise, deviations) = (Noise::default(), Deviations::default());
+            self.scratch = Some(Scratch { input, work, totals, deviations, noise, log });
         }
         let Some(scratch) = &mut self.scratch else { return Ok(()) };
         scratch.input.set_lanes(lanes);
@@ -231,9 +233,10 @@ impl BatchPolicy for MlpPolicy {
                 let action = ActionHeads::to_environment(self.heads.parts()[part], f64::from(u));
                 actions.set(part, lane, action);
             };
-            let Scratch { noise, log, .. } = scratch;
+            let Scratch { noise, log, deviations, .. } = scratch;
             log.resize(lanes, 0.0);
-            self.heads.sample(output, &self.log_deviations, noise, rngs, log, write);
+            deviations.set(&self.log_deviations, self.heads.numbers(), &scratch.input, 0);
+            self.heads.sample(output, deviations, noise, rngs, log, write);
             return Ok(());
         }
         for lane in 0..lanes {

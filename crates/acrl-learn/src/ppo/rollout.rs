@@ -17,6 +17,8 @@ pub(crate) struct Rollout {
     pub(crate) continues: Vec<f32>,
     /// Decisions of which nothing is learnt.
     pub(crate) ignored: Vec<bool>,
+    /// Decisions that were not the policy's, because an action was held: of these only the critic learns.
+    pub(crate) held: Vec<bool>,
     /// By lane: the weight of each head, constant in a rollout.
     pub(crate) weights: Vec<f32>,
     /// The critic's values, a row per head; one more block of N at the end.
@@ -39,6 +41,7 @@ impl Rollout {
             rewards: vec![0.0; heads * block],
             continues: vec![1.0; block],
             ignored: vec![false; block],
+            held: vec![false; block],
             weights: vec![0.0; heads * lanes],
             values: vec![0.0; heads * longer],
             advantages: vec![0.0; block],

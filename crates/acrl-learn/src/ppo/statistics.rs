@@ -11,6 +11,8 @@ pub(super) struct Spread {
     /// The least and the greatest average over a block of steps.
     pub(super) low: f64,
     pub(super) high: f64,
+    /// What it usually is: the median.
+    pub(super) usual: f64,
     /// The standard deviation from step to step.
     deviation: f64,
     /// The greatest |r|.
@@ -32,12 +34,21 @@ impl Spread {
         let count = (seen.len() * lanes).max(1) as f64;
         let mean = all().sum::<f64>() / count;
         let deviation = (all().map(|r| (r - mean).powi(2)).sum::<f64>() / count).sqrt();
-        Self { low, high, deviation, largest: all().fold(0.0, |a, r| r.abs().max(a)) }
+        let mut sorted: Vec<f64> = all().collect();
+        sorted.sort_by(f64::total_cmp);
+        let usual = sorted.get(sorted.len() / 2).copied().unwrap_or(0.0);
+        Self { low, high, usual, deviation, largest: all().fold(0.0, |a, r| r.abs().max(a)) }
     }
 
-    /// The unit in which the reward is measured; 1 if it is 0 all the time.
+    /// Whether it is the same all the time.
+    pub(super) fn is_constant(&self) -> bool {
+        self.deviation <= 1e-9 * self.largest
+    }
+
+    /// The unit in which the reward is measured: its size if it is the same all the time, and 1 if that is 0.
     pub(super) fn unit(&self) -> f64 {
-        let unit = (self.high - self.low).max(self.deviation).max(1e-3 * self.largest);
+        let varied = (self.high - self.low).max(self.deviation).max(1e-3 * self.largest);
+        let unit = if self.is_constant() { self.largest } else { varied };
         if unit.is_finite() && unit > f64::MIN_POSITIVE { unit } else { 1.0 }
     }
 }
@@ -122,5 +133,26 @@ mod tests {
             variance(50, Interval::new(0.0, 1.0), |t| (0..50).map(|k| f64::from(k == t % 50)).collect());
         assert!((choice - 4.0 * 0.98).abs() < 1e-9, "{choice}");
         assert_eq!(variance(3, Interval::UNBOUNDED, |_| vec![1.0; 3]), 0.0, "nothing moves");
+    }
+
+    #[test]
+    fn a_reward_that_never_changes_is_measured_by_its_size() {
+        let seen = |r: fn(usize) -> f64| {
+            let row = |t: usize| {
+                let mut rows = Rows::zeros(1, 2);
+                rows.row_mut(0).fill(r(t));
+                rows
+            };
+            Spread::of(&(0..64).map(row).collect::<Vec<_>>(), 0, 16)
+        };
+        // In units of its deviation it would be a thousand of them, and drown all else.
+        let time = seen(|_| -1.0);
+        assert_eq!((time.is_constant(), time.unit(), time.usual), (true, 1.0, -1.0));
+        let nothing = seen(|_| 0.0);
+        assert_eq!((nothing.is_constant(), nothing.unit(), nothing.usual), (true, 1.0, 0.0));
+        // What is rare is usually not there.
+        let rare = seen(|t| if t == 3 { 5.0 } else { 0.0 });
+        assert_eq!((rare.is_constant(), rare.usual), (false, 0.0));
+        assert!(rare.unit() < 1.0);
     }
 }
