@@ -118,3 +118,83 @@ impl Abreast {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use acrl::{FiniteCmdp, Rng};
+
+    const SIDE: usize = 6;
+
+    /// A torus on which every action may lead to all neighbours; in the first state one of them stays for good.
+    fn torus(actions: usize) -> FiniteCmdp {
+        let mut rng = Rng::new(9);
+        let mut b = FiniteCmdp::builder(["r0"]);
+        (0..SIDE * SIDE).for_each(|s| _ = b.state(s.to_string()));
+        for s in 0..SIDE * SIDE {
+            let (x, y) = (s % SIDE, s / SIDE);
+            let at = |x: usize, y: usize| x % SIDE + y % SIDE * SIDE;
+            let near = [s, at(x + 1, y), at(x + SIDE - 1, y), at(x, y + 1), at(x, y + SIDE - 1)];
+            for a in 0..actions {
+                let shares: Vec<f64> = near.iter().map(|_| 0.1 + rng.uniform()).collect();
+                let total: f64 = shares.iter().sum();
+                let to: Vec<(usize, f64)> =
+                    near.iter().zip(&shares).map(|(&t, share)| (t, share / total)).collect();
+                let stays = s == 0 && a == 1;
+                b.choice(s, a.to_string(), if stays { &[(0, 1.0)] } else { &to }, &[rng.uniform()]);
+            }
+        }
+        b.build().unwrap()
+    }
+
+    #[test]
+    fn a_sweep_is_the_best_of_all_actions_state_by_state() {
+        let model = torus(6);
+        let part = Part::new(&model, &(0..SIDE * SIDE).collect::<Vec<_>>());
+        let rho: Vec<f64> = (0..part.choice_count()).map(|c| model.choice(c).rewards[0]).collect();
+        let mut abreast = Abreast::new(&part).expect("six actions with the same targets");
+        abreast.take(&part, &rho);
+        let (mut v, mut expected) = (vec![0.0; part.len()], vec![0.0; part.len()]);
+        for sweep in 0..10 {
+            let backwards = sweep % 2 == 1;
+            abreast.sweep(0.4, backwards, 0, &mut v, &[]);
+            for i in 0..part.len() {
+                let s = if backwards { part.len() - 1 - i } else { i };
+                let worth = |c: usize| {
+                    let (targets, probabilities) = part.transitions(c);
+                    let next: f64 =
+                        targets.iter().zip(probabilities).map(|(&t, p)| p * expected[t as usize]).sum();
+                    let x = rho[c] - 0.4 + next;
+                    if targets.is_empty() { x + expected[s] } else { x / (1.0 - part.stay(c)) }
+                };
+                expected[s] = part.choices_of(s).map(worth).fold(f64::NEG_INFINITY, f64::max);
+            }
+            assert!(v.iter().zip(&expected).all(|(v, e)| (v - e).abs() < 1e-12), "{v:?} {expected:?}");
+        }
+    }
+
+    #[test]
+    fn halves_take_the_values_of_the_other_half_from_before() {
+        let model = torus(6);
+        let part = Part::new(&model, &(0..SIDE * SIDE).collect::<Vec<_>>());
+        let mut abreast = Abreast::new(&part).unwrap();
+        abreast.take(&part, &vec![0.5; part.choice_count()]);
+        let before: Vec<f64> = (0..part.len()).map(|s| (s * s % 7) as f64).collect();
+        let (mut whole, mut half) = (before.clone(), before.clone());
+        abreast.sweep(0.4, false, 0, &mut whole, &[]);
+        let first = part.len() / 2;
+        abreast.sweep(0.4, false, 0, &mut half[..first], &before);
+        assert_eq!(half[first..], before[first..]);
+        // Row 0 has neighbours in the last one, of which a sweep from the first state on has not heard either.
+        assert_eq!(half[..SIDE], whole[..SIDE]);
+    }
+
+    #[test]
+    fn it_is_left_where_it_would_not_pay() {
+        for (actions, pays) in [(1, false), (2, false), (8, true), (9, false)] {
+            let model = torus(actions);
+            let part = Part::new(&model, &(0..SIDE * SIDE).collect::<Vec<_>>());
+            assert_eq!(Abreast::new(&part).is_some(), pays, "{actions} actions");
+        }
+    }
+}
