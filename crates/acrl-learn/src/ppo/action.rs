@@ -181,6 +181,7 @@ impl ActionHeads {
                 ActionPart::Number(_) => {
                     let mean = &mut outputs[row * stride..][..lanes];
                     let (inverse, d_log_size) = deviations.inverse_mut(number);
+                    let (inverse, d_log_size) = (&inverse[..lanes], &mut d_log_size[..lanes]);
                     for b in 0..lanes {
                         let z = (action[b] - mean[b]) * inverse[b];
                         mean[b] = d_log[b] * z * inverse[b];

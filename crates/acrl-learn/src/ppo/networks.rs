@@ -442,11 +442,14 @@ impl Networks {
         self.advantages.clear();
         self.advantages.extend(minibatch.iter().map(|&i| rollout.advantages[i as usize]));
         // What was not the policy's decision has no advantage.
+        let some_held = rollout.held.contains(&true);
         let own = |i: &u32| !rollout.held[*i as usize];
-        let count = minibatch.iter().filter(|i| own(i)).count() as f32;
+        let count = if some_held { minibatch.iter().filter(|i| own(i)).count() as f32 } else { size };
         let forget_held = |advantages: &mut [f32]| {
-            let all = advantages.iter_mut().zip(minibatch);
-            all.filter(|(_, i)| !own(i)).for_each(|(a, _)| *a = 0.0);
+            if some_held {
+                let all = advantages.iter_mut().zip(minibatch);
+                all.filter(|(_, i)| !own(i)).for_each(|(a, _)| *a = 0.0);
+            }
         };
         forget_held(&mut self.advantages);
         let mean = sum(&self.advantages, |a| a) / count.max(1.0);
