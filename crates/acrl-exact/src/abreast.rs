@@ -19,12 +19,10 @@ pub(crate) struct Abreast {
     first: Vec<u32>,
     /// Where any action of a state leads, ...
     targets: Vec<u32>,
-    /// ... and the probabilities with which each action does.
+    /// ... and the probabilities with which each action does when it leaves the state, p/(1 − stay).
     probabilities: Vec<Lanes>,
-    /// 1/(1 − stay), by state.
-    steps: Vec<Lanes>,
-    /// ρ, by state; −∞ for actions that there are not.
-    rho: Vec<Lanes>,
+    /// What each action brings until then, (ρ − g)/(1 − stay), by state; −∞ for actions that there are not.
+    brings: Vec<Lanes>,
 }
 
 impl Abreast {
@@ -35,8 +33,7 @@ impl Abreast {
             first: vec![0],
             targets: Vec::new(),
             probabilities: Vec::new(),
-            steps: vec![[1.0; LANES]; n],
-            rho: vec![[f64::NEG_INFINITY; LANES]; n],
+            brings: vec![[f64::NEG_INFINITY; LANES]; n],
         };
         let all: usize = (0..n).map(|s| part.successors(s).len()).sum();
         let mut own = Vec::new();
@@ -66,36 +63,33 @@ impl Abreast {
             };
             for (lane, c) in choices.enumerate() {
                 let (targets, probabilities) = part.transitions(c);
-                targets.iter().zip(probabilities).for_each(|(&t, &p)| add(t, lane, p));
+                targets.iter().zip(probabilities).for_each(|(&t, &p)| add(t, lane, p * part.steps(c)));
                 if targets.is_empty() {
                     add(s as u32, lane, 1.0);
                 }
-                this.steps[s][lane] = part.steps(c);
             }
             this.first.push(this.targets.len() as u32);
         }
         Some(this)
     }
 
-    /// Takes the ρ of each choice.
-    pub(crate) fn take(&mut self, part: &Part, rho: &[f64]) {
-        for (s, own) in self.rho.iter_mut().enumerate() {
-            let rho = &rho[part.choices_of(s)];
-            own[..rho.len()].copy_from_slice(rho);
+    /// Takes the ρ of each choice, and the gain g.
+    pub(crate) fn take(&mut self, part: &Part, rho: &[f64], gain: f64) {
+        for (s, own) in self.brings.iter_mut().enumerate() {
+            for (brings, c) in own.iter_mut().zip(part.choices_of(s)) {
+                *brings = (rho[c] - gain) * part.steps(c);
+            }
         }
     }
 
     /// One Gauss–Seidel sweep over the states from `first` on, whose values these are; those of others are in `before`.
     #[inline(always)]
-    pub(crate) fn sweep(&self, gain: f64, backwards: bool, first: usize, own: &mut [f64], before: &[f64]) {
+    pub(crate) fn sweep(&self, backwards: bool, first: usize, own: &mut [f64], before: &[f64]) {
         let n = own.len();
         for i in 0..n {
             let i = if backwards { n - 1 - i } else { i };
             let s = first + i;
-            let mut x = self.rho[s];
-            for x in &mut x {
-                *x -= gain;
-            }
+            let mut x = self.brings[s];
             let range = self.first[s] as usize..self.first[s + 1] as usize;
             for (&t, p) in self.targets[range.clone()].iter().zip(&self.probabilities[range]) {
                 let v = match own.get((t as usize).wrapping_sub(first)) {
@@ -105,9 +99,6 @@ impl Abreast {
                 for lane in 0..LANES {
                     x[lane] += p[lane] * v;
                 }
-            }
-            for (x, steps) in x.iter_mut().zip(&self.steps[s]) {
-                *x *= steps;
             }
             for half in [4, 2, 1] {
                 for lane in 0..half {
@@ -153,11 +144,11 @@ mod tests {
         let part = Part::new(&model, &(0..SIDE * SIDE).collect::<Vec<_>>());
         let rho: Vec<f64> = (0..part.choice_count()).map(|c| model.choice(c).rewards[0]).collect();
         let mut abreast = Abreast::new(&part).expect("six actions with the same targets");
-        abreast.take(&part, &rho);
+        abreast.take(&part, &rho, 0.4);
         let (mut v, mut expected) = (vec![0.0; part.len()], vec![0.0; part.len()]);
         for sweep in 0..10 {
             let backwards = sweep % 2 == 1;
-            abreast.sweep(0.4, backwards, 0, &mut v, &[]);
+            abreast.sweep(backwards, 0, &mut v, &[]);
             for i in 0..part.len() {
                 let s = if backwards { part.len() - 1 - i } else { i };
                 let worth = |c: usize| {
@@ -178,12 +169,12 @@ mod tests {
         let model = torus(6);
         let part = Part::new(&model, &(0..SIDE * SIDE).collect::<Vec<_>>());
         let mut abreast = Abreast::new(&part).unwrap();
-        abreast.take(&part, &vec![0.5; part.choice_count()]);
+        abreast.take(&part, &vec![0.5; part.choice_count()], 0.4);
         let before: Vec<f64> = (0..part.len()).map(|s| (s * s % 7) as f64).collect();
         let (mut whole, mut half) = (before.clone(), before.clone());
-        abreast.sweep(0.4, false, 0, &mut whole, &[]);
+        abreast.sweep(false, 0, &mut whole, &[]);
         let first = part.len() / 2;
-        abreast.sweep(0.4, false, 0, &mut half[..first], &before);
+        abreast.sweep(false, 0, &mut half[..first], &before);
         assert_eq!(half[first..], before[first..]);
         // Row 0 has neighbours in the last one, of which a sweep from the first state on has not heard either.
         assert_eq!(half[..SIDE], whole[..SIDE]);

@@ -153,8 +153,12 @@ impl<'p> Elimination<'p> {
             (r[TIME], r[LOSS]) = (1.0, 0.0);
             r
         };
-        let mut b: Vec<Lanes> =
-            order.par_iter().with_min_len(CHUNK).map(|&s| with_time(s as usize)).collect();
+        let mut b = vec![[0.0; LANES]; order.len()];
+        b.par_chunks_mut(CHUNK).zip(order.par_chunks(CHUNK)).for_each(|(b, order)| {
+            for (b, &s) in b.iter_mut().zip(order) {
+                *b = with_time(s as usize);
+            }
+        });
         // An end elsewhere counts as lost.
         let cycles = self.forward(&mut b, |position| {
             let mut end = [0.0; LANES];
@@ -290,26 +294,33 @@ fn sort_entries<'m>(plan: &Plan, row: impl Fn(usize) -> (&'m [u32], &'m [f64]), 
     let Workspace { entries, bucket, .. } = workspace;
     bucket.clear();
     bucket.resize(n + 2, 0);
-    let each = |take: &mut dyn FnMut(u32, u32, f64)| {
-        for (i, &s) in plan.order.iter().enumerate() {
-            let (targets, probabilities) = row(s as usize);
-            for (&t, &p) in targets.iter().zip(probabilities) {
-                let t = plan.position[t as usize];
-                if t as usize != i {
-                    take(i as u32, t, p);
-                }
-            }
-        }
-    };
-    each(&mut |i, t, _| bucket[i.min(t) as usize + 2] += 1);
+    each_entry(plan, &row, |i, t, _| bucket[i.min(t) as usize + 2] += 1);
     (0..n).for_each(|i| bucket[i + 2] += bucket[i + 1]);
     entries.clear();
     entries.resize(bucket[n + 1] as usize, (0, 0, 0.0));
-    each(&mut |i, t, p| {
+    each_entry(plan, &row, |i, t, p| {
         let at = &mut bucket[i.min(t) as usize + 1];
         entries[*at as usize] = (i, t, p);
         *at += 1;
     });
+}
+
+/// All transitions between different states, by their positions.
+#[inline(always)]
+fn each_entry<'m>(
+    plan: &Plan,
+    row: &impl Fn(usize) -> (&'m [u32], &'m [f64]),
+    mut take: impl FnMut(u32, u32, f64),
+) {
+    for (i, &s) in plan.order.iter().enumerate() {
+        let (targets, probabilities) = row(s as usize);
+        for (&t, &p) in targets.iter().zip(probabilities) {
+            let t = plan.position[t as usize];
+            if t as usize != i {
+                take(i as u32, t, p);
+            }
+        }
+    }
 }
 
 #[cfg(test)]

@@ -263,11 +263,11 @@ impl<'t> Interleaved<'t> {
         if !(CLOSER * self.distance..=self.distance).contains(&distance) {
             (self.distance, self.stalled) = (distance, 0);
         }
-        self.rho
-            .par_iter_mut()
-            .with_min_len(CHUNK)
-            .enumerate()
-            .for_each(|(c, rho)| *rho = dot(task.rewards(part.choice(c)), weights));
+        self.rho.par_chunks_mut(CHUNK).enumerate().for_each(|(i, rho)| {
+            for (c, rho) in (i * CHUNK..).zip(rho) {
+                *rho = dot(task.rewards(part.choice(c)), weights);
+            }
+        });
         let Some(evaluated) = &self.evaluated else { return f64::INFINITY };
         let gain = match &evaluated.others[..] {
             [] => dot(&evaluated.values, weights),
@@ -299,7 +299,7 @@ impl<'t> Interleaved<'t> {
             _ => ((part.len() as f64).sqrt() / 15.0).clamp(SWEEPS.0, SWEEPS.1) as usize,
         };
         if let Some(abreast) = &mut self.abreast {
-            abreast.take(part, &self.rho);
+            abreast.take(part, &self.rho, gain + price);
         }
         for sweep in 0..sweeps {
             self.sweep(gain + price, sweep % 2 == 1);
@@ -314,7 +314,7 @@ impl<'t> Interleaved<'t> {
             vectorised(
                 #[inline(always)]
                 || match abreast {
-                    Some(abreast) => abreast.sweep(gain, backwards, first, own, before),
+                    Some(abreast) => abreast.sweep(backwards, first, own, before),
                     None => sweep_range(part, rho, gain, backwards, first, own, before),
                 },
             );
