@@ -166,9 +166,7 @@ impl<const TANH: bool> Product for Forward<'_, TANH> {
             acc[r] = [isa.splat(bias[r]); L];
         }
         // In a layer of one or two outputs so few sums would wait for each other.
-        if R == 1 && self.layer.outputs == 1 {
-            self.add_in_turns::<I, R, L, V, 3>(isa, &mut acc, weights);
-        } else if R == 2 && self.layer.outputs == 2 {
+        if R <= 2 && self.layer.outputs == R {
             self.add_in_turns::<I, R, L, V, 3>(isa, &mut acc, weights);
         } else {
             for (k, x) in self.x.iter().enumerate() {
