@@ -2,6 +2,10 @@
 //!
 //! Where the actions of a state lead to the same few states with different probabilities, as on grids and in queues, these states are
 //! looked up once for all actions, and what the actions are worth is computed in one vector.
+//!
+//! A Gauss–Seidel sweep takes state by state, and each waits for the one before. But a state depends only on its neighbours: all that
+//! are as many neighbours away from the beginning (on a grid a diagonal) do not depend on each other. So states are
+//! taken level by level: each sees the same values as in the order of their numbers, to the bit, and the machine works on several.
 
 use crate::part::Part;
 
@@ -14,8 +18,10 @@ const CHOICE: usize = 4;
 /// One number of each action of a state.
 type Lanes = [f64; LANES];
 
-/// An end component, state by state.
+/// An end component, state by state in the order of a sweep.
 pub(crate) struct Abreast {
+    /// The states, level by level; those before `half` first.
+    order: Vec<u32>,
     first: Vec<u32>,
     /// Where any action of a state leads, ...
     targets: Vec<u32>,
@@ -26,10 +32,12 @@ pub(crate) struct Abreast {
 }
 
 impl Abreast {
-    /// `None` where it would not pay.
-    pub(crate) fn new(part: &Part) -> Option<Self> {
+    /// For sweeps over all states, or, if `half` is less than their number, over those before it and those from it on. `None` where it
+    /// would not pay.
+    pub(crate) fn new(part: &Part, half: usize) -> Option<Self> {
         let n = part.len();
         let mut this = Self {
+            order: by_level(part, half),
             first: vec![0],
             targets: Vec::new(),
             probabilities: Vec::new(),
@@ -37,7 +45,8 @@ impl Abreast {
         };
         let all: usize = (0..n).map(|s| part.successors(s).len()).sum();
         let mut own = Vec::new();
-        for s in 0..n {
+        for i in 0..n {
+            let s = this.order[i] as usize;
             let choices = part.choices_of(s);
             if choices.len() > LANES {
                 return None;
@@ -52,7 +61,7 @@ impl Abreast {
             own.dedup();
             let begin = this.targets.len();
             this.targets.extend_from_slice(&own);
-            if 2 * (this.targets.len() + CHOICE * (s + 1)) > all {
+            if 2 * (this.targets.len() + CHOICE * (i + 1)) > all {
                 return None;
             }
             this.probabilities.resize(this.targets.len(), [0.0; LANES]);
@@ -75,8 +84,8 @@ impl Abreast {
 
     /// Takes the ρ of each choice, and the gain g.
     pub(crate) fn take(&mut self, part: &Part, rho: &[f64], gain: f64) {
-        for (s, own) in self.brings.iter_mut().enumerate() {
-            for (brings, c) in own.iter_mut().zip(part.choices_of(s)) {
+        for (own, &s) in self.brings.iter_mut().zip(&self.order) {
+            for (brings, c) in own.iter_mut().zip(part.choices_of(s as usize)) {
                 *brings = (rho[c] - gain) * part.steps(c);
             }
         }
@@ -87,10 +96,9 @@ impl Abreast {
     pub(crate) fn sweep(&self, backwards: bool, first: usize, own: &mut [f64], before: &[f64]) {
         let n = own.len();
         for i in 0..n {
-            let i = if backwards { n - 1 - i } else { i };
-            let s = first + i;
-            let mut x = self.brings[s];
-            let range = self.first[s] as usize..self.first[s + 1] as usize;
+            let i = first + if backwards { n - 1 - i } else { i };
+            let mut x = self.brings[i];
+            let range = self.first[i] as usize..self.first[i + 1] as usize;
             for (&t, p) in self.targets[range.clone()].iter().zip(&self.probabilities[range]) {
                 let v = match own.get((t as usize).wrapping_sub(first)) {
                     Some(v) => *v,
@@ -105,9 +113,28 @@ impl Abreast {
                     x[lane] = if x[lane + half] > x[lane] { x[lane + half] } else { x[lane] };
                 }
             }
-            own[i] = x[0];
+            own[self.order[i] as usize - first] = x[0];
         }
     }
+}
+
+/// The states before `half` and then those from it on, each by level: one more than that of all neighbours with a smaller
+/// number on the same side of `half`, be it that they lead here or that this one leads there.
+fn by_level(part: &Part, half: usize) -> Vec<u32> {
+    let n = part.len();
+    let mut level = vec![0u32; n];
+    for s in 0..n {
+        let same_side = |&&t: &&u32| (t as usize >= half) == (s >= half);
+        for &t in part.successors(s).iter().filter(same_side).filter(|&&t| (t as usize) < s) {
+            level[s] = level[s].max(level[t as usize] + 1);
+        }
+        for &t in part.successors(s).iter().filter(same_side).filter(|&&t| t as usize > s) {
+            level[t as usize] = level[t as usize].max(level[s] + 1);
+        }
+    }
+    let mut order: Vec<u32> = (0..n as u32).collect();
+    order.sort_unstable_by_key(|&s| (s as usize >= half, level[s as usize], s));
+    order
 }
 
 #[cfg(test)]
@@ -143,7 +170,8 @@ mod tests {
         let model = torus(6);
         let part = Part::new(&model, &(0..SIDE * SIDE).collect::<Vec<_>>());
         let rho: Vec<f64> = (0..part.choice_count()).map(|c| model.choice(c).rewards[0]).collect();
-        let mut abreast = Abreast::new(&part).expect("six actions with the same targets");
+        let mut abreast = Abreast::new(&part, part.len()).expect("six actions with the same targets");
+        assert!(abreast.order.iter().enumerate().any(|(i, &s)| i != s as usize), "level by level");
         abreast.take(&part, &rho, 0.4);
         let (mut v, mut expected) = (vec![0.0; part.len()], vec![0.0; part.len()]);
         for sweep in 0..10 {
@@ -168,12 +196,14 @@ mod tests {
     fn halves_take_the_values_of_the_other_half_from_before() {
         let model = torus(6);
         let part = Part::new(&model, &(0..SIDE * SIDE).collect::<Vec<_>>());
-        let mut abreast = Abreast::new(&part).unwrap();
-        abreast.take(&part, &vec![0.5; part.choice_count()], 0.4);
+        let first = part.len() / 2;
+        let [mut abreast, mut all] = [first, part.len()].map(|half| Abreast::new(&part, half).unwrap());
+        for abreast in [&mut abreast, &mut all] {
+            abreast.take(&part, &vec![0.5; part.choice_count()], 0.4);
+        }
         let before: Vec<f64> = (0..part.len()).map(|s| (s * s % 7) as f64).collect();
         let (mut whole, mut half) = (before.clone(), before.clone());
-        abreast.sweep(false, 0, &mut whole, &[]);
-        let first = part.len() / 2;
+        all.sweep(false, 0, &mut whole, &[]);
         abreast.sweep(false, 0, &mut half[..first], &before);
         assert_eq!(half[first..], before[first..]);
         // Row 0 has neighbours in the last one, of which a sweep from the first state on has not heard either.
@@ -185,7 +215,7 @@ mod tests {
         for (actions, pays) in [(1, false), (2, false), (8, true), (9, false)] {
             let model = torus(actions);
             let part = Part::new(&model, &(0..SIDE * SIDE).collect::<Vec<_>>());
-            assert_eq!(Abreast::new(&part).is_some(), pays, "{actions} actions");
+            assert_eq!(Abreast::new(&part, part.len()).is_some(), pays, "{actions} actions");
         }
     }
 }

@@ -238,7 +238,7 @@ impl Evaluator {
 
     /// A state that is visited often: the one that a walk along the rule sees most.
     fn walk(&mut self, part: &Part, rule: &[u32]) -> usize {
-        let steps = (4 * part.len() + 1000).min(LONG_WALK);
+        let steps = (part.len() + 1000).min(LONG_WALK);
         self.counts.clear();
         self.counts.resize(part.len(), 0);
         for step in 0..steps {

@@ -167,12 +167,17 @@ pub(crate) struct Interleaved<'t> {
     distance: f64,
     /// Values are kept within so many times the rewards' range.
     limit: f64,
-    /// With at least this many states sweeps go in halves.
-    halves: usize,
+    /// Where the second half of the states begins, if sweeps go in halves; else how many there are.
+    half: usize,
 }
 
 impl<'t> Interleaved<'t> {
     pub(crate) fn new(part: &'t Part) -> Self {
+        Self::in_halves(part, part.len() >= HALVES)
+    }
+
+    fn in_halves(part: &'t Part, halves: bool) -> Self {
+        let half = if halves { part.len() / 2 } else { part.len() };
         Self {
             part,
             evaluator: Evaluator::new(),
@@ -181,12 +186,12 @@ impl<'t> Interleaved<'t> {
             v: vec![0.0; part.len()],
             before: Vec::new(),
             rho: vec![0.0; part.choice_count()],
-            abreast: Abreast::new(part),
+            abreast: Abreast::new(part, half),
             learning: true,
             stalled: 0,
             distance: f64::INFINITY,
             limit: LIMIT.max(100.0 * part.len() as f64),
-            halves: HALVES,
+            half,
         }
     }
 
@@ -319,13 +324,13 @@ impl<'t> Interleaved<'t> {
                 },
             );
         };
-        if part.len() < self.halves {
+        if self.half == part.len() {
             return go(0, &mut self.v, &[]);
         }
         self.before.clone_from(&self.v);
-        let (half, before) = (part.len() / 2, &self.before[..]);
-        let (lower, upper) = self.v.split_at_mut(half);
-        rayon::join(|| go(0, lower, before), || go(half, upper, before));
+        let before = &self.before[..];
+        let (lower, upper) = self.v.split_at_mut(self.half);
+        rayon::join(|| go(0, lower, before), || go(self.half, upper, before));
     }
 
     /// Takes the rule that is greedy for v, keeping actions that tie, and returns max (ρ_a + Σ p v − v(s)).
@@ -437,12 +442,12 @@ mod tests {
     }
 
     /// The gain of the rule, and the bound, round by round.
-    fn rounds(model: &FiniteCmdp, halves: usize, threads: usize) -> Vec<(f64, f64)> {
+    fn rounds(model: &FiniteCmdp, halves: bool, threads: usize) -> Vec<(f64, f64)> {
         let specification = Specification::new(Some(Objective::maximize("r0")), vec![]).unwrap();
         let task = FiniteTask::new(model, &specification).unwrap();
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         pool.install(|| {
-            let mut oracle = Interleaved { halves, ..Interleaved::new(task.part().unwrap()) };
+            let mut oracle = Interleaved::in_halves(task.part().unwrap(), halves);
             let mut round = || {
                 let bound = oracle.improve(&task, &[1.0], 1e-6, 0.0);
                 (oracle.column(&task, &[1.0], 1e-12).unwrap().values[0], bound)
@@ -454,8 +459,8 @@ mod tests {
     #[test]
     fn sweeps_in_halves_come_to_the_same_with_any_number_of_threads() {
         let model = ring(500);
-        let (halved, whole) = (rounds(&model, 0, 1), rounds(&model, usize::MAX, 1));
-        assert!(halved == rounds(&model, 0, 3));
+        let (halved, whole) = (rounds(&model, true, 1), rounds(&model, false, 1));
+        assert!(halved == rounds(&model, true, 3));
         assert!(halved != whole, "halves do something else on the way");
         for (gain, bound) in [halved[39], whole[39]] {
             assert!(
