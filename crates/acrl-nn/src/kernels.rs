@@ -1,10 +1,12 @@
-//! The three products of a layer, register tile by register tile.
+//! The products of a layer that go forward and backward, register tile by register tile.
 //!
 //! Activations are kept in blocks of 32 lanes, each block feature-major and contiguous, so that a tile streams through
 //! memory and rows of a large batch do not fall on the same cache sets.
 //!
 //! Vectors are handled in plain loops: closures given to `map` or `from_fn` are not always compiled into their caller,
 //! and outside of it they would lack the instruction set.
+
+use std::ops::Range;
 
 use crate::batch::TILE;
 use crate::isa::{Isa, Line, Tiles};
@@ -112,13 +114,53 @@ fn rank_one<I: Isa, const R: usize, const L: usize, const V: usize>(
     }
 }
 
+/// Products that go before each vector of the last tile that is finished.
+const BETWEEN: usize = 4;
+
+/// Whether a tile of so many products a sum leaves its sums as they are, to be finished between the products of the next
+/// tile. A tanh is a chain of instructions that waits for itself, and all multipliers would wait with it.
+#[inline(always)]
+fn finished_later<I: Isa, const R: usize, const L: usize>(products: usize) -> bool {
+    I::TILES == Tiles::Large && (R, L) == (8, LINES) && products >= R * L * BETWEEN
+}
+
 struct Forward<'a, const TANH: bool> {
     layer: Layer<'a>,
     x: &'a [Row],
     y: &'a mut [Row],
+    /// The rows of y that are sums, to be finished later.
+    unfinished: Range<usize>,
 }
 
 impl<const TANH: bool> Forward<'_, TANH> {
+    /// A sum becomes its tanh.
+    #[inline(always)]
+    fn finish<I: Isa>(&mut self, isa: I, row: usize, line: usize) {
+        let y = &mut self.y[row][line].0;
+        isa.store(isa.tanh(isa.load(y)), y);
+    }
+
+    /// acc += W x, and R rows of y from `first` on are finished.
+    #[inline(always)]
+    fn add_and_finish<I: Isa, const R: usize, const L: usize, const V: usize>(
+        &mut self,
+        isa: I,
+        acc: &mut [[I::V; L]; R],
+        weights: [&[f32]; R],
+        first: usize,
+    ) {
+        let (begin, rest) = self.x.split_at(R * L * BETWEEN);
+        for (i, x) in begin.chunks_exact(BETWEEN).enumerate() {
+            for t in 0..BETWEEN {
+                rank_one::<I, R, L, V>(isa, acc, |r| weights[r][i * BETWEEN + t], &x[t]);
+            }
+            self.finish(isa, first + i / L, V + i % L);
+        }
+        for (k, x) in rest.iter().enumerate() {
+            rank_one::<I, R, L, V>(isa, acc, |r| weights[r][begin.len() + k], x);
+        }
+    }
+
     /// acc += W x, each as 1 + T sums that inputs go to in turns.
     #[inline(always)]
     fn add_in_turns<I: Isa, const R: usize, const L: usize, const V: usize, const T: usize>(
@@ -165,8 +207,11 @@ impl<const TANH: bool> Product for Forward<'_, TANH> {
         for r in 0..R {
             acc[r] = [isa.splat(bias[r]); L];
         }
+        let later = TANH && finished_later::<I, R, L>(n);
         // In a layer of one or two outputs so few sums would wait for each other.
-        if R <= 2 && self.layer.outputs == R {
+        if later && j > 0 {
+            self.add_and_finish::<I, R, L, V>(isa, &mut acc, weights, j - R);
+        } else if R <= 2 && self.layer.outputs == R {
             self.add_in_turns::<I, R, L, V, 3>(isa, &mut acc, weights);
         } else {
             for (k, x) in self.x.iter().enumerate() {
@@ -176,7 +221,9 @@ impl<const TANH: bool> Product for Forward<'_, TANH> {
         // Rows are paired the same way in tiles of any height, as only the last one may be odd.
         for r in 0..R {
             for l in 0..L {
-                if TANH && r % 2 == 1 {
+                if later {
+                    self.unfinished = j..j + R;
+                } else if TANH && r % 2 == 1 {
                     (acc[r - 1][l], acc[r][l]) = isa.tanh_pair(acc[r - 1][l], acc[r][l]);
                 } else if TANH && R == 1 {
                     acc[r][l] = isa.tanh(acc[r][l]);
@@ -201,7 +248,13 @@ pub(crate) fn forward<I: Isa, const TANH: bool>(
     lines: usize,
 ) {
     let x = &x[..layer.inputs];
-    cover(isa, lines, &mut Forward::<TANH> { layer, x, y });
+    let mut product = Forward::<TANH> { layer, x, y, unfinished: 0..0 };
+    cover(isa, lines, &mut product);
+    for row in product.unfinished.clone() {
+        for line in 0..lines {
+            product.finish(isa, row, line);
+        }
+    }
 }
 
 struct Backward<'a, const TANH: bool> {
@@ -210,6 +263,73 @@ struct Backward<'a, const TANH: bool> {
     x: &'a [Row],
     d_x: &'a mut [Row],
     sums: &'a mut [Line],
+    /// The rows of dx that are sums, to be finished later.
+    unfinished: Range<usize>,
+}
+
+impl<const TANH: bool> Backward<'_, TANH> {
+    /// acc += Wᵀ dy for the rows of dx from `k` on, and the R rows before them are finished.
+    #[inline(always)]
+    fn add_and_finish<I: Isa, const R: usize, const L: usize, const V: usize>(
+        &mut self,
+        isa: I,
+        acc: &mut [[I::V; L]; R],
+        k: usize,
+    ) {
+        let (n, row) = (self.layer.inputs, L * BETWEEN);
+        let (begin, rest) = self.d_y.split_at(R * row);
+        let (weights, weights_of_rest) = self.layer.weights.split_at(R * row * n);
+        let products = begin.chunks_exact(row).zip(weights.chunks_exact(row * n));
+        let rows = self.x[k - R..k].iter().zip(&mut self.d_x[k - R..k]).zip(&mut self.sums[k - R..k]);
+        for ((d_y, weights), ((x, d_x), sum)) in products.zip(rows) {
+            let weights: [&[f32]; 8] = std::array::from_fn(|t| &weights[t * n + k..][..R]);
+            let mut all = isa.load(&sum.0);
+            for l in 0..L {
+                for t in l * BETWEEN..(l + 1) * BETWEEN {
+                    rank_one::<I, R, L, V>(isa, acc, |r| weights[t][r], &d_y[t]);
+                }
+                let d = derivative::<I, TANH>(isa, isa.load(&d_x[V + l].0), &x[V + l]);
+                isa.store(d, &mut d_x[V + l].0);
+                all = isa.add(all, d);
+            }
+            isa.store(all, &mut sum.0);
+        }
+        for (weights, d_y) in weights_of_rest.chunks_exact(n).zip(rest) {
+            let weights = &weights[k..][..R];
+            rank_one::<I, R, L, V>(isa, acc, |r| weights[r], d_y);
+        }
+    }
+
+    /// Makes of R sums, from row `k` of dx on, what they become.
+    #[inline(always)]
+    fn finish<I: Isa, const R: usize, const L: usize, const V: usize>(
+        &mut self,
+        isa: I,
+        k: usize,
+        acc: &[[I::V; L]; R],
+    ) {
+        let (x, d_x) = (&self.x[k..][..R], &mut self.d_x[k..][..R]);
+        let sums = &mut self.sums[k..][..R];
+        for r in 0..R {
+            let mut sum = isa.load(&sums[r].0);
+            for l in 0..L {
+                let d = derivative::<I, TANH>(isa, acc[r][l], &x[r][V + l]);
+                isa.store(d, &mut d_x[r][V + l].0);
+                sum = isa.add(sum, d);
+            }
+            isa.store(sum, &mut sums[r].0);
+        }
+    }
+}
+
+/// d, times 1 − x² if x came out of a tanh.
+#[inline(always)]
+fn derivative<I: Isa, const TANH: bool>(isa: I, d: I::V, x: &Line) -> I::V {
+    if !TANH {
+        return d;
+    }
+    let x = isa.load(&x.0);
+    isa.mul_sub_from(isa.mul(d, x), x, d)
 }
 
 impl<const TANH: bool> Product for Backward<'_, TANH> {
@@ -221,25 +341,25 @@ impl<const TANH: bool> Product for Backward<'_, TANH> {
     #[inline(always)]
     fn tile<I: Isa, const R: usize, const L: usize, const V: usize>(&mut self, isa: I, k: usize) {
         let mut acc = [[isa.splat(0.0); L]; R];
-        for (weights, d_y) in self.layer.weights.chunks_exact(self.layer.inputs).zip(self.d_y) {
-            let weights = &weights[k..][..R];
-            rank_one::<I, R, L, V>(isa, &mut acc, |r| weights[r], d_y);
-        }
-        let (x, d_x) = (&self.x[k..][..R], &mut self.d_x[k..][..R]);
-        let sums = &mut self.sums[k..][..R];
-        for r in 0..R {
-            let mut sum = isa.load(&sums[r].0);
-            for l in 0..L {
-                let mut d = acc[r][l];
-                if TANH {
-                    let x = isa.load(&x[r][V + l].0);
-                    d = isa.mul_sub_from(isa.mul(d, x), x, d);
-                }
-                isa.store(d, &mut d_x[r][V + l].0);
-                sum = isa.add(sum, d);
+        let later = finished_later::<I, R, L>(self.d_y.len());
+        if later && k > 0 {
+            self.add_and_finish::<I, R, L, V>(isa, &mut acc, k);
+        } else {
+            for (weights, d_y) in self.layer.weights.chunks_exact(self.layer.inputs).zip(self.d_y) {
+                let weights = &weights[k..][..R];
+                rank_one::<I, R, L, V>(isa, &mut acc, |r| weights[r], d_y);
             }
-            isa.store(sum, &mut sums[r].0);
         }
+        if !later {
+            self.finish::<I, R, L, V>(isa, k, &acc);
+            return;
+        }
+        for r in 0..R {
+            for l in 0..L {
+                isa.store(acc[r][l], &mut self.d_x[k + r][V + l].0);
+            }
+        }
+        self.unfinished = k..k + R;
     }
 }
 
@@ -254,276 +374,10 @@ pub(crate) fn backward<I: Isa, const TANH: bool>(
     lines: usize,
 ) {
     let d_y = &d_y[..layer.outputs];
-    cover(isa, lines, &mut Backward::<TANH> { layer, d_y, x, d_x, sums });
-}
-
-/// Some blocks of the same height, of which the last one may have a single vector.
-#[derive(Clone, Copy)]
-pub(crate) struct Blocks<'a> {
-    pub(crate) rows: &'a [Row],
-    pub(crate) height: usize,
-}
-
-/// The number of vectors into which the features of a lane are laid side by side for the gradient: those of layers that
-/// are wide on both sides. For others it costs more than it gains.
-pub(crate) fn turned(inputs: usize, outputs: usize) -> usize {
-    if outputs >= TILE { inputs / TILE } else { 0 }
-}
-
-/// Lays the first features of each lane of a block side by side: line v · 32 + b has the v-th 16 of lane b.
-#[inline(always)]
-pub(crate) fn turn<I: Isa>(isa: I, x: &[Row], lines: usize, turned: &mut [Line]) {
-    for (x, turned) in x.chunks_exact(TILE).zip(turned.chunks_exact_mut(BLOCK)) {
-        for (line, to) in turned.chunks_exact_mut(TILE).enumerate().take(lines) {
-            let mut tile = [isa.splat(0.0); TILE];
-            for i in 0..TILE {
-                tile[i] = isa.load(&x[i][line].0);
-            }
-            let tile = isa.transpose(tile);
-            for i in 0..TILE {
-                isa.store(tile[i], &mut to[i].0);
-            }
-        }
-    }
-}
-
-/// dW += dy xᵀ over some blocks; `odd` says that the last block has one vector only, and `turned` is what [`turn`] made of x.
-#[inline(always)]
-pub(crate) fn gradient<I: Isa>(
-    isa: I,
-    d_y: Blocks,
-    x: Blocks,
-    turned: &[Line],
-    odd: bool,
-    d_w: &mut [f32],
-    outputs: usize,
-) {
-    let inputs = d_w.len() / outputs;
-    let vectors = self::turned(inputs, outputs);
-    if vectors > 0 {
-        let mut sums = Sums { d_y, turned, vectors, odd, d_w, inputs };
-        match I::TILES {
-            Tiles::Large => sums.columns::<I, 8, 2>(isa, outputs),
-            Tiles::Medium => sums.columns::<I, 6, 1>(isa, outputs),
-            Tiles::Small => sums.columns::<I, 2, 1>(isa, outputs),
-        }
-    }
-    Dots { d_y, x, odd, d_w, inputs }.columns(isa, vectors * TILE, outputs);
-}
-
-/// Adds the vectors of each row of some blocks to its line of `sums`; `odd` says that the last block has one vector only.
-#[inline(always)]
-pub(crate) fn add_up<I: Isa>(isa: I, d_y: Blocks, odd: bool, sums: &mut [Line]) {
-    let blocks = d_y.rows.len() / d_y.height;
-    for (block, rows) in d_y.rows.chunks_exact(d_y.height).enumerate() {
-        let lines = if odd && block + 1 == blocks { 1 } else { LINES };
-        for (sum, row) in sums.iter_mut().zip(rows) {
-            for line in &row[..lines] {
-                isa.store(isa.add(isa.load(&sum.0), isa.load(&line.0)), &mut sum.0);
-            }
-        }
-    }
-}
-
-/// dc += the numbers of each line.
-#[inline(always)]
-pub(crate) fn collect<I: Isa>(isa: I, sums: &[Line], d_c: &mut [f32]) {
-    let (tiles, rest) = sums.as_chunks::<TILE>();
-    let (d_c, d_rest) = d_c.split_at_mut(tiles.len() * TILE);
-    for (tile, d_c) in tiles.iter().zip(d_c.chunks_exact_mut(TILE)) {
-        let mut all = [isa.splat(0.0); TILE];
-        for i in 0..TILE {
-            all[i] = isa.load(&tile[i].0);
-        }
-        d_c.iter_mut().zip(isa.sums(all)).for_each(|(d_c, sum)| *d_c += sum);
-    }
-    d_rest.iter_mut().zip(rest).for_each(|(d_c, line)| *d_c += isa.sum(isa.load(&line.0)));
-}
-
-/// Σ over lanes of dy[j]·x[k], 16 k at a time: lane after lane is added, and there is nothing to add up at the end.
-struct Sums<'a> {
-    d_y: Blocks<'a>,
-    turned: &'a [Line],
-    vectors: usize,
-    odd: bool,
-    d_w: &'a mut [f32],
-    inputs: usize,
-}
-
-impl Sums<'_> {
-    /// The first 16 · `vectors` columns of dW.
-    #[inline(always)]
-    fn columns<I: Isa, const R: usize, const L: usize>(&mut self, isa: I, outputs: usize) {
-        let mut v = 0;
-        while v + L <= self.vectors {
-            self.column::<I, R, L>(isa, v, outputs);
-            v += L;
-        }
-        if v < self.vectors {
-            self.column::<I, R, 1>(isa, v, outputs);
-        }
-    }
-
-    #[inline(always)]
-    fn column<I: Isa, const R: usize, const L: usize>(&mut self, isa: I, v: usize, outputs: usize) {
-        let mut j = 0;
-        while j + R <= outputs {
-            self.tile::<I, R, L>(isa, j, v);
-            j += R;
-        }
-        while j < outputs {
-            self.tile::<I, 1, L>(isa, j, v);
-            j += 1;
-        }
-    }
-
-    #[inline(always)]
-    fn tile<I: Isa, const R: usize, const L: usize>(&mut self, isa: I, j: usize, v: usize) {
-        let mut acc = [[isa.splat(0.0); L]; R];
-        let blocks = self.d_y.rows.len() / self.d_y.height;
-        for block in 0..blocks {
-            let d_y = &self.d_y.rows[block * self.d_y.height + j..][..R];
-            let x = &self.turned[(block * self.vectors + v) * BLOCK..][..L * BLOCK];
-            let lines = if self.odd && block + 1 == blocks { 1 } else { LINES };
-            for line in 0..lines {
-                let x: [&[Line]; L] = std::array::from_fn(|l| &x[l * BLOCK + line * TILE..][..TILE]);
-                for i in 0..TILE {
-                    let mut lines = [isa.splat(0.0); L];
-                    for l in 0..L {
-                        lines[l] = isa.load(&x[l][i].0);
-                    }
-                    for r in 0..R {
-                        let d = isa.splat(d_y[r][line].0[i]);
-                        for l in 0..L {
-                            acc[r][l] = isa.mul_add(d, lines[l], acc[r][l]);
-                        }
-                    }
-                }
-            }
-        }
-        for r in 0..R {
-            let d_w = &mut self.d_w[(j + r) * self.inputs + v * TILE..][..L * TILE];
-            for (d_w, acc) in d_w.as_chunks_mut::<TILE>().0.iter_mut().zip(acc[r]) {
-                isa.store(isa.add(isa.load(d_w), acc), d_w);
-            }
-        }
-    }
-}
-
-/// Σ over lanes of dy[j]·x[k].
-struct Dots<'a> {
-    d_y: Blocks<'a>,
-    x: Blocks<'a>,
-    odd: bool,
-    d_w: &'a mut [f32],
-    inputs: usize,
-}
-
-impl Dots<'_> {
-    /// The columns of dW from `k` on, in tiles that fill the registers.
-    #[inline(always)]
-    fn columns<I: Isa>(&mut self, isa: I, mut k: usize, outputs: usize) {
-        let inputs = self.inputs;
-        match I::TILES {
-            Tiles::Large => {
-                while k + 8 <= inputs {
-                    self.column::<I, 2, 8>(isa, k, outputs);
-                    k += 8;
-                }
-                if k + 4 <= inputs {
-                    self.column::<I, 4, 4>(isa, k, outputs);
-                    k += 4;
-                }
-                if k + 2 <= inputs {
-                    self.column::<I, 8, 2>(isa, k, outputs);
-                    k += 2;
-                }
-                if k < inputs {
-                    self.column::<I, 16, 1>(isa, k, outputs);
-                }
-            }
-            Tiles::Medium => {
-                while k + 3 <= inputs {
-                    self.column::<I, 2, 3>(isa, k, outputs);
-                    k += 3;
-                }
-                while k < inputs {
-                    self.column::<I, 4, 1>(isa, k, outputs);
-                    k += 1;
-                }
-            }
-            Tiles::Small => {
-                while k < inputs {
-                    self.column::<I, 2, 1>(isa, k, outputs);
-                    k += 1;
-                }
-            }
-        }
-    }
-
-    /// The columns `k..k + C` of dW.
-    #[inline(always)]
-    fn column<I: Isa, const R: usize, const C: usize>(&mut self, isa: I, k: usize, outputs: usize) {
-        let mut j = 0;
-        while j + R <= outputs {
-            self.tile::<I, R, C>(isa, j, k);
-            j += R;
-        }
-        while j < outputs {
-            self.tile::<I, 1, C>(isa, j, k);
-            j += 1;
-        }
-    }
-
-    #[inline(always)]
-    fn tile<I: Isa, const R: usize, const C: usize>(&mut self, isa: I, j: usize, k: usize) {
-        let mut acc = [[isa.splat(0.0); C]; R];
-        let blocks = self.d_y.rows.len() / self.d_y.height;
-        for block in 0..blocks {
-            let d_y = &self.d_y.rows[block * self.d_y.height + j..][..R];
-            let x = &self.x.rows[block * self.x.height + k..][..C];
-            products::<I, R, C, 0>(isa, &mut acc, d_y, x);
-            if !(self.odd && block + 1 == blocks) {
-                products::<I, R, C, 1>(isa, &mut acc, d_y, x);
-            }
-        }
-        if R * C == TILE {
-            let mut flat = [isa.splat(0.0); TILE];
-            for i in 0..TILE {
-                flat[i] = acc[i / C][i % C];
-            }
-            let sums = isa.sums(flat);
-            for r in 0..R {
-                for (d_w, sum) in self.d_w[(j + r) * self.inputs + k..][..C].iter_mut().zip(&sums[r * C..]) {
-                    *d_w += sum;
-                }
-            }
-        } else {
-            for r in 0..R {
-                for (d_w, acc) in self.d_w[(j + r) * self.inputs + k..][..C].iter_mut().zip(acc[r]) {
-                    *d_w += isa.sum(acc);
-                }
-            }
-        }
-    }
-}
-
-/// acc[r][c] += dy[r] · x[c], lane by lane, of vector V.
-#[inline(always)]
-fn products<I: Isa, const R: usize, const C: usize, const V: usize>(
-    isa: I,
-    acc: &mut [[I::V; C]; R],
-    d_y: &[Row],
-    x: &[Row],
-) {
-    let mut d = [isa.splat(0.0); R];
-    for r in 0..R {
-        d[r] = isa.load(&d_y[r][V].0);
-    }
-    for c in 0..C {
-        let x = isa.load(&x[c][V].0);
-        for r in 0..R {
-            acc[r][c] = isa.mul_add(d[r], x, acc[r][c]);
-        }
+    let mut product = Backward::<TANH> { layer, d_y, x, d_x, sums, unfinished: 0..0 };
+    cover(isa, lines, &mut product);
+    for row in product.unfinished.clone() {
+        let sums = [[isa.load(&product.d_x[row][0].0), isa.load(&product.d_x[row][1].0)]];
+        product.finish::<I, 1, LINES, 0>(isa, row, &sums);
     }
 }

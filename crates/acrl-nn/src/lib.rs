@@ -43,6 +43,7 @@
 
 mod adam;
 mod batch;
+mod gradient;
 mod init;
 mod isa;
 mod kernels;

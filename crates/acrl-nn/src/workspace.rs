@@ -1,8 +1,9 @@
 //! Memory for the passes through a network, and the passes themselves.
 
 use crate::batch::{Batch, TILE};
+use crate::gradient::{self, Blocks, turned};
 use crate::isa::{Instructions, Isa, Kernel, Line};
-use crate::kernels::{self, BLOCK, Blocks, Layer, Row, ZERO, height, turned};
+use crate::kernels::{self, BLOCK, Layer, Row, ZERO, height};
 use crate::mlp::Mlp;
 
 /// Blocks whose gradient is added up in registers before it goes to memory: 256 lanes, few enough for the second-level cache.
@@ -154,10 +155,10 @@ impl Kernel for Forward<'_> {
                 parameters = rest;
                 let (before, after) = inputs.split_at_mut(l + 1);
                 let x = &before[l][slot * height(shape[l])..][..shape[l]];
-                let vectors = kernels::turned(shape[l], shape[l + 1]);
+                let vectors = gradient::turned(shape[l], shape[l + 1]);
                 if self.keep && vectors > 0 {
                     let size = vectors * BLOCK;
-                    kernels::turn(isa, x, lines, &mut turned[l][slot * size..][..size]);
+                    gradient::turn(isa, x, lines, &mut turned[l][slot * size..][..size]);
                 }
                 if let Some(y) = after.first_mut() {
                     kernels::forward::<I, true>(
@@ -200,15 +201,15 @@ impl Kernel for Backward<'_> {
             }
             let rows = &delta[..chunk.len() * height(outputs)];
             sums.fill(Line::ZERO);
-            kernels::add_up(isa, Blocks { rows, height: height(outputs) }, odd, &mut sums[..outputs]);
+            gradient::add_up(isa, Blocks { rows, height: height(outputs) }, odd, &mut sums[..outputs]);
             for l in (0..inputs.len()).rev() {
                 let (layer, n, m) = (self.net.layer(l), shape[l], shape[l + 1]);
                 let (high_n, high_m) = (height(n), height(m));
                 let x = &inputs[l][chunk.start * high_n..chunk.end * high_n];
                 let (d_w, d_c) = self.net.layer_of(l, self.gradient);
                 let d_y = &delta[..chunk.len() * high_m];
-                let size = kernels::turned(n, m) * BLOCK;
-                kernels::gradient(
+                let size = gradient::turned(n, m) * BLOCK;
+                gradient::gradient(
                     isa,
                     Blocks { rows: d_y, height: high_m },
                     Blocks { rows: x, height: high_n },
@@ -217,7 +218,7 @@ impl Kernel for Backward<'_> {
                     d_w,
                     m,
                 );
-                kernels::collect(isa, &sums[..m], d_c);
+                gradient::collect(isa, &sums[..m], d_c);
                 sums.fill(Line::ZERO);
                 let blocks =
                     d_y.chunks_exact(high_m).zip(x.chunks_exact(high_n)).zip(next.chunks_exact_mut(high_n));
