@@ -64,6 +64,7 @@ struct Desk {
     /// Fronts whose parents are still to come, and what they hand to them, one after the other.
     waiting: Vec<usize>,
     updates: Vec<f64>,
+    runs: Vec<Run>,
 }
 
 impl<'p> Elimination<'p> {
@@ -237,7 +238,7 @@ fn eliminate_fronts(
     all_inverse: &mut [f64],
     desk: &mut Desk,
 ) {
-    let Desk { local, front, panel, waiting, updates } = desk;
+    let Desk { local, front, panel, waiting, updates, runs } = desk;
     local.resize(plan.order.len(), 0);
     let (numbers_base, inverse_base) = (plan.offset[fronts.start], plan.first[fronts.start] as usize);
     for f in fronts {
@@ -257,17 +258,11 @@ fn eliminate_fronts(
         for _ in 0..plan.children[f] {
             let child = waiting.pop().unwrap_or(0);
             let touched = plan.rows(child);
-            let width = touched.len() + BESIDES;
-            let start = updates.len() - touched.len() * width;
-            for (i, &r) in touched.iter().enumerate() {
-                let into = &mut front[local[r as usize] as usize * stride..][..stride];
-                let from = &updates[start + i * width..][..width];
-                for (&t, x) in touched.iter().zip(from) {
-                    into[local[t as usize] as usize] += x;
-                }
-                let besides = into[size..].iter_mut().zip(&from[touched.len()..]);
-                besides.for_each(|(x, y)| *x += y);
-            }
+            let start = updates.len() - touched.len() * (touched.len() + BESIDES);
+            vectorised(
+                #[inline(always)]
+                || add_update(front, size, local, touched, &updates[start..], runs),
+            );
             updates.truncate(start);
         }
         let inverse = &mut all_inverse[begin - inverse_base..end - inverse_base];
@@ -286,6 +281,43 @@ fn eliminate_fronts(
         }
         waiting.push(f);
     }
+}
+
+/// Adds to a front of `size` states what a child redirected among the positions that it touched; `local` says where these are in the
+/// front. Those that follow each other in both are added as one.
+#[inline(always)]
+fn add_update(
+    front: &mut [f64],
+    size: usize,
+    local: &[u32],
+    touched: &[u32],
+    update: &[f64],
+    runs: &mut Vec<Run>,
+) {
+    let (stride, width) = (size + BESIDES, touched.len() + BESIDES);
+    runs.clear();
+    let columns = touched.iter().map(|&t| local[t as usize] as usize);
+    for (from, to) in columns.chain(size..stride).enumerate() {
+        match runs.last_mut() {
+            Some(run) if run.to + run.len == to => run.len += 1,
+            _ => runs.push(Run { from, to, len: 1 }),
+        }
+    }
+    for (&r, from) in touched.iter().zip(update.chunks_exact(width)) {
+        let into = &mut front[local[r as usize] as usize * stride..][..stride];
+        for run in &*runs {
+            let from = &from[run.from..][..run.len];
+            into[run.to..][..run.len].iter_mut().zip(from).for_each(|(x, y)| *x += y);
+        }
+    }
+}
+
+/// Columns that follow each other in an update and in the front that it is added to.
+#[derive(Debug, Clone)]
+struct Run {
+    from: usize,
+    to: usize,
+    len: usize,
 }
 
 /// The transitions of a chain by the front in which they are needed: that of the first of the two positions.

@@ -1,5 +1,7 @@
 //! One front of an elimination: a dense matrix, some of whose states are eliminated.
 
+use std::ops::Range;
+
 use faer::linalg::matmul::matmul;
 use faer::{Accum, MatMut, MatRef, Par};
 
@@ -10,12 +12,14 @@ const FOREVER: f64 = 1e60;
 /// Columns of a front besides its states: what was redirected to roots, which are out of the chain; and how much time a visit
 /// takes, together with the states that were eliminated.
 pub(crate) const BESIDES: usize = 2;
-/// States eliminated together before the rest of a front hears of it.
+/// States eliminated one after the other before other rows hear of it.
 const BLOCK: usize = 32;
 /// Products of matrices with fewer multiplications than this are written out.
 const SMALL: usize = 4096;
-/// Those with more are halved, for two threads.
+/// Those with more are halved, for two threads, as long as each half has this many rows: with few, all of the other matrix is
+/// read for little.
 const LARGE: usize = 8_000_000;
+const ROWS: usize = 512;
 
 /// Eliminates the first k states of a front with `size` states, in rows of size + [`BESIDES`] numbers.
 #[inline(always)]
@@ -23,72 +27,105 @@ pub(crate) fn eliminate(front: &mut [f64], size: usize, k: usize, inverse: &mut 
     let stride = size + BESIDES;
     for begin in (0..k).step_by(BLOCK) {
         let end = (begin + BLOCK).min(k);
-        for j in begin..end {
-            let (above, below) = front.split_at_mut((j + 1) * stride);
-            let own = &mut above[j * stride..];
-            let mut leaving: f64 = own[j + 1..=size].iter().sum();
-            if leaving * FOREVER < own[size + 1] {
-                own[j + 1..].fill(0.0);
-                leaving = 0.0;
-            }
-            inverse[j] = if leaving > 0.0 { 1.0 / leaving } else { 0.0 };
-            // To a root goes what goes there: it is not redirected, but out of the chain.
-            let factor = if leaving > 0.0 { inverse[j] } else { 1.0 };
-            for (i, row) in (j + 1..size).zip(below.chunks_exact_mut(stride)) {
-                if row[j] == 0.0 {
-                    continue;
-                }
-                row[j] *= factor;
-                let x = row[j];
-                if leaving > 0.0 {
-                    // The other states of the block need all of their row, the rest only the columns of the block.
-                    let until = if i < end { stride } else { end };
-                    row[j + 1..until].iter_mut().zip(&own[j + 1..until]).for_each(|(r, o)| *r += x * o);
-                } else if i < end {
-                    row[size] += x;
-                }
-            }
+        eliminate_block(front, size, begin..end, inverse);
+        if end < k {
+            // 2ⁱ blocks that are complete are heard of by the next 2ⁱ, in all of their rows, and by the rest in the columns of these.
+            let done = BLOCK << (end / BLOCK).trailing_zeros();
+            let (states, last) = (end - done..end, (end + done).min(k));
+            redirect(front, size, states.clone(), end..last, end..stride, inverse, panel);
+            redirect(front, size, states, last..size, end..last, inverse, panel);
         }
-        let (m, width, depth) = (size - end, stride - end, end - begin);
-        if m == 0 {
-            continue;
+    }
+    redirect(front, size, 0..k, k..size, k..stride, inverse, panel);
+}
+
+/// Eliminates the states of a block; rows beyond it hear of it in its own columns alone.
+#[inline(always)]
+fn eliminate_block(front: &mut [f64], size: usize, block: Range<usize>, inverse: &mut [f64]) {
+    let (stride, end) = (size + BESIDES, block.end);
+    for j in block {
+        let (above, below) = front.split_at_mut((j + 1) * stride);
+        let own = &mut above[j * stride..];
+        let mut leaving: f64 = own[j + 1..=size].iter().sum();
+        if leaving * FOREVER < own[size + 1] {
+            own[j + 1..].fill(0.0);
+            leaving = 0.0;
         }
-        let (above, below) = front.split_at_mut(end * stride);
-        // What went to roots of this block is out of the chain.
-        for j in (begin..end).filter(|&j| inverse[j] == 0.0) {
-            for row in below.chunks_exact_mut(stride) {
-                row[size] += row[j];
+        inverse[j] = if leaving > 0.0 { 1.0 / leaving } else { 0.0 };
+        // To a root goes what goes there: it is not redirected, but out of the chain.
+        let factor = if leaving > 0.0 { inverse[j] } else { 1.0 };
+        for (i, row) in (j + 1..size).zip(below.chunks_exact_mut(stride)) {
+            if row[j] == 0.0 {
+                continue;
             }
-        }
-        if m * width * depth < SMALL {
-            for row in below.chunks_exact_mut(stride) {
-                let (redirected, rest) = row.split_at_mut(end);
-                for (j, &x) in (begin..end).zip(&redirected[begin..]) {
-                    if x != 0.0 && inverse[j] != 0.0 {
-                        let own = &above[j * stride + end..(j + 1) * stride];
-                        rest.iter_mut().zip(own).for_each(|(r, o)| *r += x * o);
-                    }
-                }
+            row[j] *= factor;
+            let x = row[j];
+            if leaving > 0.0 {
+                // The other states of the block need all of their row, the rest only the columns of the block.
+                let until = if i < end { stride } else { end };
+                row[j + 1..until].iter_mut().zip(&own[j + 1..until]).for_each(|(r, o)| *r += x * o);
+            } else if i < end {
+                row[size] += x;
             }
-        } else {
-            // The rows of roots hold nothing but zeros beyond them.
-            panel.clear();
-            below.chunks_exact(stride).for_each(|row| panel.extend_from_slice(&row[begin..end]));
-            redirect(&above[begin * stride + end..], &mut below[end..], panel, [m, width, depth], stride);
         }
     }
 }
 
+/// What these rows redirected to states that were eliminated goes on to these columns.
+#[inline(always)]
+fn redirect(
+    front: &mut [f64],
+    size: usize,
+    states: Range<usize>,
+    rows: Range<usize>,
+    columns: Range<usize>,
+    inverse: &[f64],
+    panel: &mut Vec<f64>,
+) {
+    let stride = size + BESIDES;
+    let (m, width, depth) = (rows.len(), columns.len(), states.len());
+    if m == 0 {
+        return;
+    }
+    let (above, below) = front.split_at_mut(rows.start * stride);
+    let below = &mut below[..m * stride];
+    // What went to roots is out of the chain.
+    if columns.contains(&size) {
+        for j in states.clone().filter(|&j| inverse[j] == 0.0) {
+            for row in below.chunks_exact_mut(stride) {
+                row[size] += row[j];
+            }
+        }
+    }
+    if m * width * depth < SMALL {
+        for row in below.chunks_exact_mut(stride) {
+            let (redirected, rest) = row.split_at_mut(columns.start);
+            for (j, &x) in states.clone().zip(&redirected[states.start..]) {
+                if x != 0.0 && inverse[j] != 0.0 {
+                    let own = &above[j * stride..][columns.clone()];
+                    rest.iter_mut().zip(own).for_each(|(r, o)| *r += x * o);
+                }
+            }
+        }
+    } else {
+        // The rows of roots hold nothing but zeros beyond them.
+        panel.clear();
+        below.chunks_exact(stride).for_each(|row| panel.extend_from_slice(&row[states.clone()]));
+        let own = &above[states.start * stride + columns.start..];
+        multiply(own, &mut below[columns.start..], panel, [m, width, depth], stride);
+    }
+}
+
 /// rest += redirected · own, of which the first two are [m × width] and [m × depth]; rest and own in rows of `stride` numbers.
-fn redirect(own: &[f64], rest: &mut [f64], redirected: &[f64], [m, width, depth]: [usize; 3], stride: usize) {
+fn multiply(own: &[f64], rest: &mut [f64], redirected: &[f64], [m, width, depth]: [usize; 3], stride: usize) {
     // Halves beside each other, whatever the number of threads: so every sum is the same.
-    if m >= 2 && m * width * depth > LARGE {
+    if m >= 2 * ROWS && m * width * depth > LARGE {
         let half = m / 2;
         let (upper, lower) = rest.split_at_mut(half * stride);
         let (first, second) = redirected.split_at(half * depth);
         rayon::join(
-            || redirect(own, upper, first, [half, width, depth], stride),
-            || redirect(own, lower, second, [m - half, width, depth], stride),
+            || multiply(own, upper, first, [half, width, depth], stride),
+            || multiply(own, lower, second, [m - half, width, depth], stride),
         );
         return;
     }
@@ -97,4 +134,64 @@ fn redirect(own: &[f64], rest: &mut [f64], redirected: &[f64], [m, width, depth]
     // (In faer 0.24 the constructor for rows with a stride confuses the strides.)
     let rest = MatMut::from_column_major_slice_with_stride_mut(rest, width, m, stride).transpose_mut();
     matmul(rest, Accum::Add, redirected, own, 1.0, Par::Seq);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use acrl::Rng;
+
+    /// State by state, each heard of by all rows at once.
+    fn one_by_one(front: &mut [f64], size: usize, k: usize) {
+        let stride = size + BESIDES;
+        for j in 0..k {
+            let own = front[j * stride..(j + 1) * stride].to_vec();
+            let leaving: f64 = own[j + 1..=size].iter().sum();
+            for row in front.chunks_exact_mut(stride).skip(j + 1) {
+                if leaving > 0.0 {
+                    row[j] /= leaving;
+                    let x = row[j];
+                    row[j + 1..].iter_mut().zip(&own[j + 1..]).for_each(|(r, o)| *r += x * o);
+                } else {
+                    row[size] += row[j];
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn blocks_come_to_the_same_as_one_state_after_the_other() {
+        let mut rng = Rng::new(3);
+        // One block, blocks that are a power of two, others, and a front that is eliminated as a whole.
+        for (size, k) in [(40, 20), (150, 64), (260, 128), (230, 200), (161, 161)] {
+            let stride = size + BESIDES;
+            let mut front: Vec<f64> = (0..size * stride).map(|_| rng.uniform()).collect();
+            for row in front.chunks_exact_mut(stride) {
+                let total: f64 = row[..size].iter().sum();
+                row[..size].iter_mut().for_each(|p| *p /= total);
+                row[size..].copy_from_slice(&[0.0, 1.0]);
+            }
+            // Some states are never left.
+            let roots: Vec<usize> = [3, 17, 33, 40, 70, 130].into_iter().filter(|&root| root < k).collect();
+            for &root in &roots {
+                front[root * stride..(root + 1) * stride].fill(0.0);
+                front[root * stride + size + 1] = 1.0;
+            }
+            let mut expected = front.clone();
+            one_by_one(&mut expected, size, k);
+            let mut inverse = vec![0.0; k];
+            eliminate(&mut front, size, k, &mut inverse, &mut Vec::new());
+            for i in 0..size {
+                // (How long a root takes is not needed.)
+                for c in (0..stride).filter(|c| !roots.contains(&i) || *c < size) {
+                    let (found, expected) = (front[i * stride + c], expected[i * stride + c]);
+                    assert!(
+                        (found - expected).abs() <= 1e-10 * expected.abs(),
+                        "{size} {k}: {i} {c}: {found} {expected}"
+                    );
+                }
+            }
+            assert!(roots.iter().all(|&root| inverse[root] == 0.0));
+        }
+    }
 }
