@@ -212,6 +212,39 @@ fn a_reward_is_found_to_which_steps_at_random_never_lead() {
     }
 }
 
+#[test]
+fn nobody_stops_trying_before_the_middle_of_the_training() {
+    // A number whose square is a cost: noise is all that costs anything soon.
+    let external = external(1, &["cost"], ExternalAction { choices: None, low: Some(-1.0), high: Some(1.0) });
+    let specification = Specification::new(Some(Objective::minimize("cost")), vec![]).unwrap();
+    let task = BatchTask::new(&external, specification).unwrap();
+    let settings = PpoSettings { passes: 10, ..settings(4, 80) };
+    let mut live = LivePpo::new(&task, &[Interval::new(-1.0, 1.0)], &[false], settings, 1).unwrap();
+    let (seen, mut actions, mut rewards) = (Rows::zeros(1, 4), Rows::zeros(1, 4), Rows::zeros(1, 4));
+    let mut deviations = Vec::new();
+    while live.iteration() < live.iterations() {
+        while !live.is_full() {
+            live.decide(&seen, &mut actions);
+            (0..4).for_each(|lane| rewards.set(0, lane, actions.at(0, lane).powi(2)));
+            live.observe(&After {
+                rewards: &rewards,
+                observation: &seen,
+                last: &seen,
+                terminated: &[false; 4],
+                truncated: &[false; 4],
+                valid: &[true; 4],
+            });
+        }
+        if let Some(figures) = live.improve(&seen).unwrap() {
+            deviations.push(*figures.get("deviation").unwrap());
+        }
+    }
+    // Two thirds of .6, less what an iteration takes off it.
+    assert!(deviations[..40].iter().all(|deviation| *deviation > 0.36), "{deviations:?}");
+    assert!((0.3..0.45).contains(&deviations[39]), "{deviations:?}");
+    assert!(deviations[79] < 0.06, "{deviations:?}");
+}
+
 /// By how much more a network heeds the two weights w after the first segment, in which so many numbers are seen.
 fn heed(rows: usize) -> f32 {
     let external = external(rows, &["left", "right"], Line::CHOICE);

@@ -17,6 +17,7 @@
 //!   others at which more is at stake;
 //! - **the weights w** are heard the more, the more there is to see beside them;
 //! - **numbers** of actions deviate by σ(w): lanes to which noise is a cost do not take it from those that still try;
+//!   σ stays above a share of what it may be, so that nobody stops trying before the middle of the training;
 //! - **actions are held** by lanes that care most for a reward of which the first segment showed nothing, and if that
 //!   was 0, what is **new** is rewarded in its place; when it is found it is measured at once.
 //!
@@ -144,6 +145,9 @@ const FIRST_VALUES: f64 = 0.01;
 /// Beside an observation of many numbers the few weights w are hardly heard, and a policy learns one behaviour for all of
 /// them: it is heard by as many times more as the variance of all that is seen is above 1, and by this at most.
 const MOST_HEED: f64 = 10.0;
+/// The share of the largest σ below which it may not fall. What is in reach is soon done well, and better still without noise;
+/// what has to be found first is found as long as something is tried.
+const KEPT_DEVIATION: f64 = 2.0 / 3.0;
 /// The steps over which rewards are averaged to see where averages lie.
 const BLOCK: usize = 16;
 
@@ -312,7 +316,9 @@ impl LivePpo {
         self.networks.follow_values(&segment.rollout);
         segment.rollout.balance(&mut self.variances, self.settings.advantage_floor as f32);
         let step_size = self.settings.step_size * left;
-        self.networks.limit_deviations(self.settings.largest_deviation(left));
+        let largest = self.settings.largest_deviation(left);
+        self.networks.limit_deviations(largest);
+        self.networks.keep_deviations(KEPT_DEVIATION * largest.min(self.settings.deviation));
         // Advantages are about 1 now; where they are less they are noise, and stay small.
         let settings = PpoSettings { advantage_floor: 1.0, ..self.settings.clone() };
         let improved = self.networks.improve(&segment.rollout, &settings, step_size, &mut self.rng);
