@@ -99,9 +99,9 @@ def test_one_policy_meets_requirements_and_changed_ones_whatever_the_spaces(kind
     assert _flat(each) == pytest.approx(_flat(alone), abs=1e-6)
 
 
-def test_average_targets_are_learnt_too() -> None:
-    average = acrl.train(Fields, requirements=WANTED, total_steps=60_000, seed=1, settings={"targets": "average"})
-    agent = run(average, "box", WANTED, 20_000)
+def test_discounted_targets_are_learnt_too() -> None:
+    discounted = acrl.train(Fields, requirements=WANTED, total_steps=60_000, seed=1, settings={"targets": "discounted"})
+    agent = run(discounted, "box", WANTED, 20_000)
     assert all(found.met for found in agent.certificate.values()), agent.certificate
     wrong: Any = {"targets": "median"}
     with pytest.raises(acrl.InputError, match="unknown variant `median`"):
