@@ -158,8 +158,9 @@ impl Corridors {
         (rewards, arrived, late)
     }
 
-    /// A training in them, and after each iteration the arrivals in it and the unit in which they are counted.
-    fn train(turning: bool, seed: u64) -> (LivePpo, Vec<(f64, f64)>) {
+    /// A training in them, and after each iteration the arrivals in it and the unit in which they are counted; if it is
+    /// `stored`, it is written down and read again each time.
+    fn train(turning: bool, seed: u64, stored: bool) -> (LivePpo, Vec<(f64, f64)>) {
         let external = external(2, &["time", "arrived"], Line::CHOICE);
         let objective = Some(Objective::maximize("time"));
         let requirements = vec![Requirement::at_least("arrived", 0.02).unwrap()];
@@ -189,6 +190,9 @@ impl Corridors {
             }
             live.improve(&corridors.observation()).unwrap();
             found.push((arrivals, live.units()[1]));
+            if stored {
+                live = serde_json::from_str(&serde_json::to_string(&live).unwrap()).unwrap();
+            }
         }
         (live, found)
     }
@@ -198,7 +202,7 @@ impl Corridors {
 fn a_reward_is_found_to_which_steps_at_random_never_lead() {
     // Where corridors turn actions that are held lead nowhere: it is found because places are sought that are new.
     for (turning, seed) in [(false, 0), (false, 1), (true, 0), (true, 1)] {
-        let (live, found) = Corridors::train(turning, seed);
+        let (live, found) = Corridors::train(turning, seed, false);
         assert_eq!(found[0].0, 0.0, "nothing is held at first, and nothing is found");
         let last = live.mastered()[1];
         let least = if turning { 0.25 } else { 0.5 };
@@ -210,6 +214,14 @@ fn a_reward_is_found_to_which_steps_at_random_never_lead() {
         assert!(found[..first].iter().all(|(_, unit)| *unit == 1.0));
         assert!(found[first].1 <= 4.0 / 64.0, "{:?}", found[first]);
     }
+}
+
+#[test]
+fn what_is_new_and_what_was_found_are_remembered_to_the_bit() {
+    let [(straight, found), (resumed, again)] =
+        [false, true].map(|stored| Corridors::train(false, 0, stored));
+    assert_eq!(found, again);
+    assert_eq!(serde_json::to_string(&straight).unwrap(), serde_json::to_string(&resumed).unwrap());
 }
 
 #[test]
