@@ -69,6 +69,7 @@ def make(config: Config, steps: int, seed: int, speed_limit: float) -> acrl.Trai
             "passes": config.passes,
             "minibatch": config.minibatch,
             "step_size": problem.LEARNING_RATE,
+            "targets": "discounted",
             "discount": problem.GAMMA,
             "trace": problem.GAE_LAMBDA,
             "clip": problem.CLIP,

@@ -85,13 +85,12 @@ def main() -> None:
         policy.save(args.policy)
     rng = np.random.default_rng(args.seed)
     at_random = lambda _, space: rng.uniform(space.low, space.high)  # noqa: E731
-    found["random"] = run(args.task, at_random, args.run // 2, 10_000 + args.seed)
+    found["random"] = run(args.task, at_random, args.run // 4, 10_000 + args.seed)
     changed = [(f"changed to {bound:g}", bound) for bound in args.changed]
     for which, bound in (("as_trained", args.cost), *changed, ("lifted", 1e3)):
         agent = acrl.Agent(policy, acrl.at_most("cost", bound), scales=scales)
-        averages = run(
-            args.task, lambda obs, _, agent=agent: agent.act(obs), args.run, 20_000 + args.seed, agent.observe
-        )
+        steps = args.run // 4 if which == "lifted" else args.run
+        averages = run(args.task, lambda obs, _, agent=agent: agent.act(obs), steps, 20_000 + args.seed, agent.observe)
         certified = agent.certificate["cost"]
         found[which] = {
             **averages,

@@ -34,10 +34,10 @@ class Settings(TypedDict, total=False):
     | setting | default | is |
     |---|---|---|
     | segment | 2048 / lanes, from 16 to 512 | decisions in each lane between two updates |
-    | passes | 5 | passes over these |
+    | passes | 10 | passes over these |
     | minibatch | 256 | decisions of one gradient step |
     | step_size | 0.001 | of Adam, going down to 0 |
-    | targets | "discounted" | what the critic learns: discounted sums, or what is above the long-run averages |
+    | targets | "average" | what the critic learns: what is above the long-run averages, or "discounted" sums |
     | discount | 0.99 | γ per step; with average targets of no account |
     | trace | 0.95 | κ of the generalised advantages |
     | clip | 0.2 | how far π(a) may move in one update |
@@ -45,7 +45,7 @@ class Settings(TypedDict, total=False):
     | entropy | 0.02 | bonus on the entropy of choices |
     | advantage_floor | 0.01 | advantages of a reward are divided by their deviation, or by this if that is less |
     | gradient_norm | 0.5 | the longest gradient |
-    | hidden | [64, 64] | widths of the hidden layers |
+    | hidden | [128, 128] | widths of the hidden layers |
     | sampler | "dual" | the weights to train on |
     """
 
@@ -432,6 +432,9 @@ def _settings(lanes: int, total: int, given: Mapping[str, Any]) -> dict[str, Any
     settings = {
         "segment": int(np.clip(_BATCH // lanes, 16, 512)),
         "minibatch": 256,
+        "passes": 10,
+        "targets": "average",
+        "hidden": [128, 128],
         "discount": 0.99,
         "entropy": 0.02,
         "advantage_floor": 0.01,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ import acrl
 import gymnasium
 import numpy as np
 import pytest
+from acrl._train import _settings
 from gymnasium import spaces
 
 
@@ -99,13 +101,21 @@ def test_one_policy_meets_requirements_and_changed_ones_whatever_the_spaces(kind
     assert _flat(each) == pytest.approx(_flat(alone), abs=1e-6)
 
 
-def test_average_targets_are_learnt_too() -> None:
-    average = acrl.train(Fields, requirements=WANTED, total_steps=60_000, seed=1, settings={"targets": "average"})
-    agent = run(average, "box", WANTED, 20_000)
+def test_discounted_targets_are_learnt_too() -> None:
+    discounted = acrl.train(Fields, requirements=WANTED, total_steps=60_000, seed=1, settings={"targets": "discounted"})
+    agent = run(discounted, "box", WANTED, 20_000)
     assert all(found.met for found in agent.certificate.values()), agent.certificate
     wrong: Any = {"targets": "median"}
     with pytest.raises(acrl.InputError, match="unknown variant `median`"):
         acrl.train(Fields, requirements=WANTED, total_steps=2048, settings=wrong)
+
+
+def test_defaults_are_those_of_the_table() -> None:
+    table = dict(re.findall(r"^ *\| (\w+) \| ([^|]+) \|", acrl.Settings.__doc__ or "", re.MULTILINE))
+    defaults = _settings(16, 2048, {})
+    for name in ("passes", "minibatch", "targets", "discount", "entropy", "advantage_floor", "hidden"):
+        assert json.loads(table[name]) == defaults[name], name
+    assert _settings(16, 2048, {"targets": "discounted", "passes": 3})["targets"] == "discounted"
 
 
 def _flat(action: Any) -> list[float]:

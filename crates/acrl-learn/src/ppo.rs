@@ -39,6 +39,7 @@ mod episodes;
 mod holding;
 mod live;
 mod networks;
+mod novelty;
 mod policy;
 mod rollout;
 mod statistics;

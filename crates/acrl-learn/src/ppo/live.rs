@@ -17,7 +17,9 @@
 //!   others at which more is at stake;
 //! - **the weights w** are heard the more, the more there is to see beside them;
 //! - **numbers** of actions deviate by σ(w): lanes to which noise is a cost do not take it from those that still try;
-//! - **actions are held** by lanes that care most for a reward of which the first segment showed nothing.
+//!   σ stays above a share of what it may be, so that nobody stops trying before the middle of the training;
+//! - **actions are held** by lanes that care most for a reward of which the first segment showed nothing, and if that
+//!   was 0, what is **new** is rewarded in its place; when it is found it is measured at once.
 //!
 //! # Episodes
 //!
@@ -32,6 +34,7 @@ use serde::{Deserialize, Serialize};
 use super::curriculum::Curriculum;
 use super::holding::Holding;
 use super::networks::Networks;
+use super::novelty::Novelty;
 use super::rollout::Rollout;
 use super::statistics::{Spread, Statistics};
 use super::{COVERED, LOOK, MlpPolicy, PpoSettings, figures};
@@ -89,6 +92,12 @@ pub struct LivePpo {
     /// Lanes that hold their actions.
     #[serde(default)]
     holding: Holding,
+    /// What is new to those who care for a reward never seen.
+    #[serde(default)]
+    novelty: Novelty,
+    /// Of which of the environment's rewards nothing has been seen yet, and the range is not known.
+    #[serde(default)]
+    unseen: Vec<bool>,
     #[serde(skip)]
     segment: Option<Segment>,
 }
@@ -136,6 +145,9 @@ const FIRST_VALUES: f64 = 0.01;
 /// Beside an observation of many numbers the few weights w are hardly heard, and a policy learns one behaviour for all of
 /// them: it is heard by as many times more as the variance of all that is seen is above 1, and by this at most.
 const MOST_HEED: f64 = 10.0;
+/// The share of the largest σ below which it may not fall. What is in reach is soon done well, and better still without noise;
+/// what has to be found first is found as long as something is tried.
+const KEPT_DEVIATION: f64 = 2.0 / 3.0;
 /// The steps over which rewards are averaged to see where averages lie.
 const BLOCK: usize = 16;
 
@@ -180,6 +192,8 @@ impl LivePpo {
             episodes: Episodes { ages: vec![Some(0); lanes], length: None },
             restarts: vec![false; lanes],
             holding: Holding::default(),
+            novelty: Novelty::default(),
+            unseen: Vec::new(),
             settings,
             segment: None,
         })
@@ -287,6 +301,7 @@ impl LivePpo {
         }
         let decisions = self.settings.segment;
         self.networks.see(&mut segment.rollout, decisions, observation);
+        self.discover(&mut segment);
         self.networks.evaluate(&mut segment.rollout, 0..decisions + 1);
         self.networks.cut(
             &mut segment.rollout,
@@ -294,11 +309,16 @@ impl LivePpo {
             self.settings.discount as f32,
         );
         let left = (1.0 - self.iteration as f64 / self.iterations() as f64).max(0.0);
+        // Less and less in the first half of the training.
+        let novel = (1.0 - self.settings.discount) * (2.0 * left - 1.0);
+        self.novelty.reward(&mut segment.rollout, self.ranges.len(), novel as f32);
         self.networks.advantages(&mut segment.rollout, &self.settings, left);
         self.networks.follow_values(&segment.rollout);
         segment.rollout.balance(&mut self.variances, self.settings.advantage_floor as f32);
         let step_size = self.settings.step_size * left;
-        self.networks.limit_deviations(self.settings.largest_deviation(left));
+        let largest = self.settings.largest_deviation(left);
+        self.networks.limit_deviations(largest);
+        self.networks.keep_deviations(KEPT_DEVIATION * largest.min(self.settings.deviation));
         // Advantages are about 1 now; where they are less they are noise, and stay small.
         let settings = PpoSettings { advantage_floor: 1.0, ..self.settings.clone() };
         let improved = self.networks.improve(&segment.rollout, &settings, step_size, &mut self.rng);
@@ -386,6 +406,11 @@ impl LivePpo {
         let is_rare = |term: &Option<(usize, f64)>| term.is_some_and(|(row, _)| spreads[row].is_constant());
         self.holding = Holding::new(self.terms.iter().map(is_rare).collect(), self.settings.lanes);
         self.holding.choose(&self.curriculum, 0.0, &self.restarts, &mut self.rngs);
+        let found = |term: &Option<(usize, f64)>| term.is_some_and(|(row, _)| !spreads[row].is_nothing());
+        let heads = self.terms.iter().filter(|term| term.is_some()).map(|term| !found(term));
+        self.novelty = Novelty::new(heads.collect());
+        self.unseen =
+            self.units.iter().zip(&spreads).map(|((_, given), s)| !given && s.is_nothing()).collect();
         self.set_units(units);
         self.usual = spreads.iter().map(|spread| spread.usual).collect();
         let averages = self.terms.iter().map(|term| match term {
@@ -397,6 +422,42 @@ impl LivePpo {
             None => [0.0, 0.0],
         });
         self.curriculum.set_ranges(averages.collect(), &mut self.rngs);
+    }
+
+    /// Where a reward is seen for the first time, R is what the best lane has of it in this segment, before anything is learnt of it:
+    /// in units of 1 a rare one would count for nothing until rewards are measured again.
+    fn discover(&mut self, segment: &mut Segment) {
+        let mut new = self.units.clone();
+        for (i, term) in self.terms.iter().enumerate() {
+            let Some((row, _)) = term.filter(|(row, _)| self.unseen.get(*row) == Some(&true)) else {
+                continue;
+            };
+            let averages =
+                segment.sums.row(i).iter().zip(&segment.steps).map(|(sum, n)| sum.abs() / n.max(1.0));
+            let most = averages.fold(0.0, f64::max);
+            if most > 0.0 {
+                self.unseen[row] = false;
+                new[row].0 *= most;
+            }
+        }
+        if new == self.units {
+            return;
+        }
+        let before = units(&self.terms, &self.units);
+        self.set_units(new);
+        let after = units(&self.terms, &self.units);
+        let lanes = self.settings.lanes;
+        let block = lanes * self.settings.segment;
+        let heads = segment.rollout.weights.len() / lanes;
+        let first = self.terms.len() - heads;
+        for (i, (before, after)) in before.iter().zip(&after).enumerate() {
+            let factor = before / after;
+            segment.sums.row_mut(i).iter_mut().for_each(|sum| *sum *= factor);
+            if i >= first {
+                let rewards = &mut segment.rollout.rewards[(i - first) * block..(i - first + 1) * block];
+                rewards.iter_mut().for_each(|r| *r *= factor as f32);
+            }
+        }
     }
 
     /// R by where averages have been lying lately, times this at least. Narrower again and again, a reward that was not had

@@ -374,6 +374,12 @@ impl Networks {
         self.log_deviations.iter_mut().for_each(|log| *log = log.min(largest));
     }
 
+    /// Raises deviations σ that are smaller than this.
+    pub(crate) fn keep_deviations(&mut self, least: f64) {
+        let least = least.ln() as f32;
+        self.log_deviations.iter_mut().for_each(|log| *log = log.max(least));
+    }
+
     /// Passes over the rollout in minibatches, with the clipped objective. On an error, which is a quantity
     /// that is no number and its value, the networks are as they were.
     pub(crate) fn improve(

@@ -45,6 +45,11 @@ impl Spread {
         self.deviation <= 1e-9 * self.largest
     }
 
+    /// Whether it is 0 all the time.
+    pub(super) fn is_nothing(&self) -> bool {
+        self.largest == 0.0
+    }
+
     /// The unit in which the reward is measured: its size if it is the same all the time, and 1 if that is 0.
     pub(super) fn unit(&self) -> f64 {
         let varied = (self.high - self.low).max(self.deviation).max(1e-3 * self.largest);
