@@ -243,15 +243,15 @@ def usable(result: Result) -> bool:
 
 
 def hopeless(earlier: Iterable[tuple[int, Result]], states: int, limit: float) -> bool:
-    """Whether a peer needs more time than there is even if its cost grows no faster than the model.
+    """Whether a peer needs more time than there is even if its cost grows no faster than the model from the last one on.
 
     A peer that ran out of memory or time on a smaller model of the class is not asked again.
     """
-    return any(
-        smaller < states
-        and (result["status"] in ("time limit", "failed") or result["cpu_seconds"] * states / smaller > limit)
-        for smaller, result in earlier
-    )
+    smaller = [(size, result) for size, result in earlier if size < states]
+    if any(result["status"] in ("time limit", "failed") for _, result in smaller):
+        return True
+    size, last = max(smaller, key=lambda entry: entry[0], default=(states, {"cpu_seconds": 0.0}))
+    return bool(last["cpu_seconds"] * states / size > limit)
 
 
 COLUMNS = (
