@@ -243,7 +243,7 @@ def usable(result: Result) -> bool:
 
 
 def hopeless(earlier: Iterable[tuple[int, Result]], states: int, limit: float) -> bool:
-    """Whether a peer needs more time than there is even if its cost grows no faster than the model from the last one on.
+    """Whether a peer needs more time than there is even if its cost only grows with the model, from the last one on.
 
     A peer that ran out of memory or time on a smaller model of the class is not asked again.
     """
