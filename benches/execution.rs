@@ -11,10 +11,10 @@ use std::hint::black_box;
 use std::ops::ControlFlow;
 use std::time::Instant;
 
-use acrl::{BatchExecution, BatchPolicy, BatchTask, DualDynamics, EpochLength, Rng, Silent, Task, execute};
+use acrl::{DualDynamics, EpochLength, Rng, Silent, Task, VecExecution, VecPolicy, VecTask, execute};
 use acrl_envs::{Planar, PlanarParameters, Problem, Source, bundled};
 use acrl_exact::{ExactPolicy, FiniteTask};
-use acrl_learn::{ActorCritic, ActorCriticSettings, Ppo, PpoSettings};
+use acrl_learn::{ActorCritic, ActorCriticConfig, Ppo, PpoConfig};
 use cpu_time::ProcessTime;
 use rayon::prelude::*;
 
@@ -80,22 +80,22 @@ fn speed<T>(steps: u64, mut work: impl FnMut() -> T) -> f64 {
 const LANES: usize = 512;
 
 /// Some batches of runs on the threads there are.
-fn batches(task: &BatchTask<'_>, policy: &(impl BatchPolicy + Clone + Sync), batches: u64, steps: u64) {
+fn batches(task: &VecTask<'_>, policy: &(impl VecPolicy + Clone + Sync), batches: u64, steps: u64) {
     let scales = task.scales();
     let dynamics =
         DualDynamics::new(task.specification().requirements().to_vec(), 0.01, EpochLength::Fixed(1))
             .and_then(|dynamics| dynamics.with_scales(scales[0], &scales[1..]))
             .unwrap();
     (0..batches).into_par_iter().for_each(|batch| {
-        let rngs = (0..LANES as u64).map(|lane| Rng::stream(batch, lane)).collect();
+        let rngs = (0..LANES as u64).map(|env| Rng::stream(batch, env)).collect();
         let (mut policy, dynamics) = (policy.clone(), vec![dynamics.clone(); LANES]);
-        let execution = BatchExecution::new(task, &mut policy, None, dynamics, rngs, steps).unwrap();
+        let execution = VecExecution::new(task, &mut policy, None, dynamics, rngs, steps).unwrap();
         black_box(execution.run(&mut Silent, &mut |_| ControlFlow::Continue(())).unwrap());
     });
 }
 
 /// Speed on one thread, and how much faster two are.
-fn continuous(name: &str, task: &BatchTask<'_>, policy: &(impl BatchPolicy + Clone + Sync), target: f64) {
+fn continuous(name: &str, task: &VecTask<'_>, policy: &(impl VecPolicy + Clone + Sync), target: f64) {
     const STEPS: u64 = 1_000;
     assert_eq!(policy.hold(), 1, "a policy that is asked at every step");
     let pools = [1, 2].map(|n| rayon::ThreadPoolBuilder::new().num_threads(n).build().unwrap());
@@ -125,9 +125,9 @@ fn continuous(name: &str, task: &BatchTask<'_>, policy: &(impl BatchPolicy + Clo
 fn continuous_policies() {
     let parameters = PlanarParameters { speed_limit: Some(2.0), ..PlanarParameters::default() };
     let planar = Planar::new(parameters).unwrap();
-    let task = BatchTask::new(&planar, planar.specification().unwrap()).unwrap();
-    let mut ppo = Ppo::new(&task, PpoSettings { hold: Some(1), ..PpoSettings::default() }, 0).unwrap();
-    let mut actor_critic = ActorCritic::new(&task, ActorCriticSettings::default(), 0).unwrap();
+    let task = VecTask::new(&planar, planar.specification().unwrap()).unwrap();
+    let mut ppo = Ppo::new(&task, PpoConfig { hold: Some(1), ..PpoConfig::default() }, 0).unwrap();
+    let mut actor_critic = ActorCritic::new(&task, ActorCriticConfig::default(), 0).unwrap();
     for _ in 0..10 {
         ppo.iterate(&task).unwrap();
         actor_critic.iterate(&task).unwrap();

@@ -9,13 +9,13 @@ use std::collections::BTreeMap;
 
 use acrl::mixture::game_value;
 use acrl::{
-    BatchPolicy, BatchTask, DualDynamics, EpochLength, Error, Execution, FiniteCmdp, Learner as _, Library,
-    Multipliers, Objective, Policy, Requirement, Rewards, Rng, Rows, RunReport, Silent, Specification,
-    Symptoms, Task, Verdict, execute,
+    BatchMatrix, DiagnosisInput, DualDynamics, EpochLength, Error, Execution, FiniteCmdp, Learner as _,
+    Multipliers, Objective, Policy, PolicyLibrary, Requirement, Rewards, Rng, RunReport, Silent,
+    Specification, Task, VecPolicy, VecTask, Verdict, execute,
 };
 use acrl_envs::{PlanarParameters, RandomPlanar, Region};
 use acrl_exact::{ExactPolicy, FiniteTask, SolveOptions, most_slack, witness};
-use acrl_learn::{PpoSettings, Tabular, TabularPolicy, TabularSettings, settle};
+use acrl_learn::{PpoConfig, Tabular, TabularConfig, TabularPolicy, settle};
 use common::{Trained, Way, execute as execute_planar, shortfall};
 
 /// What is the matter, in truth.
@@ -212,13 +212,13 @@ fn judge_finite(
 ) -> RunReport {
     let longest = runs.iter().map(|run| run.epoch).max().unwrap();
     let (exact, reach) = witness(task, STEP_SIZE * longest as f64 / epoch.start() as f64).unwrap();
-    let symptoms = Symptoms {
+    let symptoms = DiagnosisInput {
         scales: task.scales().to_vec(),
         tolerances: tolerances(task.scales()),
         exact: Some(exact),
         reach,
         settled,
-        ..Symptoms::default()
+        ..DiagnosisInput::default()
     };
     RunReport::new(task.specification(), runs, symptoms).unwrap()
 }
@@ -295,7 +295,7 @@ fn finite(kind: Kind, seed: u64, score: &mut Score) {
             }
             Kind::UnderTrained => {
                 let steps = 10 + rng.index(100) as u64;
-                let learner = Tabular::new(TabularSettings { steps, ..TabularSettings::default() }).unwrap();
+                let learner = Tabular::new(TabularConfig { steps, ..TabularConfig::default() }).unwrap();
                 let mut environment = Task::new(&model, specification.clone()).unwrap();
                 let mut policy = learner.train(&mut environment, &mut rng, &mut Silent).unwrap();
                 let simulated = simulate(&task, &mut policy, &mut rng);
@@ -333,13 +333,13 @@ struct Planar {
 impl Planar {
     fn new(seed: u64, decisions: u64) -> Self {
         let problem = RandomPlanar::new(seed).unwrap();
-        let task = BatchTask::new(problem.planar(), problem.draw(0).unwrap()).unwrap();
+        let task = VecTask::new(problem.planar(), problem.draw(0).unwrap()).unwrap();
         let trained = Trained::new(&task, decisions, seed);
         Self { problem, decisions, trained }
     }
 
-    fn task(&self, specification: Specification) -> BatchTask<'_> {
-        BatchTask::new(self.problem.planar(), specification).unwrap()
+    fn task(&self, specification: Specification) -> VecTask<'_> {
+        VecTask::new(self.problem.planar(), specification).unwrap()
     }
 
     /// One case, drawn until it is in truth what it is to be; false if there is none with this policy.
@@ -407,27 +407,27 @@ impl Planar {
     }
 
     /// What the policy averages at many weights, each held for long, from states drawn by the environment.
-    fn simulate(&self, task: &BatchTask<'_>, rng: &mut Rng) -> Vec<Vec<f64>> {
+    fn simulate(&self, task: &VecTask<'_>, rng: &mut Rng) -> Vec<Vec<f64>> {
         const WEIGHTS: usize = 400;
         const SETTLING: usize = 2_000;
         const MEASURED: usize = 2_000;
         let (environment, m) = (task.environment(), task.scales().len() - 1);
         let mut policy = self.trained.policy.clone();
-        let rows = |n: usize| Rows::zeros(n, WEIGHTS);
+        let rows = |n: usize| BatchMatrix::zeros(n, WEIGHTS);
         let mut state = rows(environment.state_dimension());
         let mut observation = rows(environment.observation_space().len());
         let mut actions = rows(environment.action_space().len());
         let (mut named, mut rewards) = (rows(environment.reward_names().len()), rows(m + 1));
         let (mut weights, mut sums) = (rows(m + 1), vec![vec![0.0; m]; WEIGHTS]);
         let mut rngs: Vec<Rng> = (0..WEIGHTS).map(|_| Rng::new(rng.bits())).collect();
-        for lane in 0..WEIGHTS {
-            environment.reset(&mut state, lane, &mut rngs[lane]).unwrap();
+        for env in 0..WEIGHTS {
+            environment.reset(&mut state, env, &mut rngs[env]).unwrap();
             // Powers of exponential numbers: from nearly even to nearly all on one.
             let power = 0.2 + 4.0 * rng.uniform();
             for (i, scale) in task.scales().iter().enumerate() {
                 let counts = i > 0 || task.has_objective();
                 let drawn = (-(1.0 - rng.uniform()).ln()).powf(power);
-                weights.set(i, lane, if counts { drawn / scale } else { 0.0 });
+                weights.set(i, env, if counts { drawn / scale } else { 0.0 });
             }
         }
         let hold = policy.hold().max(1);
@@ -438,8 +438,8 @@ impl Planar {
             }
             environment.step(&mut state, &actions, &mut named, &mut rngs).unwrap();
             task.score(&named, &mut rewards).unwrap();
-            for (lane, sums) in sums.iter_mut().enumerate().filter(|_| step >= SETTLING) {
-                (0..m).for_each(|i| sums[i] += rewards.at(i + 1, lane) / MEASURED as f64);
+            for (env, sums) in sums.iter_mut().enumerate().filter(|_| step >= SETTLING) {
+                (0..m).for_each(|i| sums[i] += rewards.at(i + 1, env) / MEASURED as f64);
             }
         }
         sums
@@ -448,15 +448,20 @@ impl Planar {
 
 /// The report, with the rewards seen and the settled averages as witnesses.
 fn judge_planar(
-    task: &BatchTask<'_>,
+    task: &VecTask<'_>,
     runs: &[Execution<Vec<f64>>],
     seen: &[Vec<f64>],
-    library: &Library,
+    library: &PolicyLibrary,
 ) -> RunReport {
     let settled = library.settled();
     let scales = task.scales()[1..].to_vec();
-    let symptoms =
-        Symptoms { tolerances: tolerances(&scales), scales, seen, settled: &settled, ..Symptoms::default() };
+    let symptoms = DiagnosisInput {
+        tolerances: tolerances(&scales),
+        scales,
+        seen,
+        settled: &settled,
+        ..DiagnosisInput::default()
+    };
     RunReport::new(task.specification(), runs, symptoms).unwrap()
 }
 
@@ -465,14 +470,20 @@ struct Straight {
     middles: Vec<[f64; 2]>,
 }
 
-impl BatchPolicy for Straight {
-    fn act(&mut self, at: &Rows, weights: &Rows, actions: &mut Rows, _: &mut [Rng]) -> Result<(), Error> {
-        for lane in 0..weights.lanes() {
-            let of_region = |i: &usize| weights.at(i + 1, lane);
+impl VecPolicy for Straight {
+    fn act(
+        &mut self,
+        at: &BatchMatrix,
+        weights: &BatchMatrix,
+        actions: &mut BatchMatrix,
+        _: &mut [Rng],
+    ) -> Result<(), Error> {
+        for env in 0..weights.num_envs() {
+            let of_region = |i: &usize| weights.at(i + 1, env);
             let to = (0..self.middles.len()).max_by(|a, b| of_region(a).total_cmp(&of_region(b))).unwrap();
             // As far as it is, in one step; the environment knows the speed limit.
-            let velocity = [0, 1].map(|k| (self.middles[to][k] - at.at(k, lane)) / 0.05);
-            actions.set_lane(lane, &velocity);
+            let velocity = [0, 1].map(|k| (self.middles[to][k] - at.at(k, env)) / 0.05);
+            actions.set_column(env, &velocity);
         }
         Ok(())
     }
@@ -483,7 +494,7 @@ impl BatchPolicy for Straight {
 fn straight(gain: f64, score: &mut Score) {
     let parameters = PlanarParameters { speed_limit: Some(2.0), ..PlanarParameters::default() };
     let planar = acrl_envs::Planar::new(parameters).unwrap();
-    let task = BatchTask::new(&planar, planar.specification().unwrap()).unwrap();
+    let task = VecTask::new(&planar, planar.specification().unwrap()).unwrap();
     let middle = |region: &Region| region.shape.bounds().map(|[low, high]| 0.5 * (low + high));
     let mut policy = Straight { middles: planar.parameters().regions.iter().map(middle).collect() };
     let library = settle(&task, &mut policy, 0).unwrap();
@@ -545,7 +556,7 @@ fn a_hundred_mixed_cases() {
     for seed in 0..50 {
         finite(KINDS[seed % KINDS.len()], 1_000 + seed as u64, &mut score);
     }
-    let decisions = PpoSettings::default().decisions;
+    let decisions = PpoConfig::default().decisions;
     let trained: Vec<Planar> = (400..406).map(|seed| Planar::new(seed, decisions)).collect();
     let mut weak = (410..).map(|seed: u64| Planar::new(seed, 20_000 << (seed % 5)));
     let mut last = weak.next().unwrap();

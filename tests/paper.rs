@@ -7,18 +7,18 @@ use std::ops::ControlFlow;
 
 use acrl::guarantees::{multiplier_bound, optimality_loss, squared_bound};
 use acrl::{
-    DualDynamics, EpochLength, Event, ExactEvidence, Execution, FiniteCmdp, Multipliers, Requirement, Rng,
-    RunReport, Specification, Symptoms, Task, Verdict, execute,
+    DiagnosisInput, DualDynamics, EpochLength, Event, ExactEvidence, Execution, FiniteCmdp, Multipliers,
+    Requirement, Rng, RunReport, Specification, Task, Verdict, execute,
 };
 use acrl_envs::{Problem, Source, bundled};
 use acrl_exact::{
-    Answer, ExactPolicy, FiniteTask, Optimum, SolveOptions, dual_function, maximise, most_slack,
+    ExactPolicy, FiniteTask, Optimum, Solution, SolveOptions, dual_function, maximise, most_slack,
     optimal_actions, solve,
 };
 use acrl_learn::dual_descent::dual_descent;
 use acrl_learn::fixed_weights::{soft_policy, square_grid, sweep};
 use acrl_learn::primal_averaging::{occupancy_weighted, state_wise, trajectory_weighted, visits};
-use acrl_learn::primal_dual::{PrimalDualSettings, primal_dual};
+use acrl_learn::primal_dual::{PrimalDualConfig, primal_dual};
 
 const THIRD: f64 = 1.0 / 3.0;
 
@@ -38,8 +38,8 @@ fn monitoring(c: f64) -> (FiniteCmdp, Specification) {
 
 fn optimum(task: &FiniteTask<'_>) -> Optimum {
     match solve(task, &SolveOptions::default(), &mut |_| ControlFlow::Continue(())).unwrap() {
-        Answer::Optimal(optimum) => optimum,
-        Answer::Infeasible(conflict) => panic!("infeasible: {:?}", conflict.names),
+        Solution::Optimal(optimum) => optimum,
+        Solution::Infeasible(conflict) => panic!("infeasible: {:?}", conflict.names),
     }
 }
 
@@ -84,7 +84,8 @@ fn b2(task: &FiniteTask<'_>) -> f64 {
 
 fn report(task: &FiniteTask<'_>, executions: &[Execution<usize>], exact: Option<ExactEvidence>) -> RunReport {
     let tolerances = task.scales().iter().map(|r| 0.005 * r).collect();
-    let symptoms = Symptoms { scales: task.scales().to_vec(), tolerances, exact, ..Symptoms::default() };
+    let symptoms =
+        DiagnosisInput { scales: task.scales().to_vec(), tolerances, exact, ..DiagnosisInput::default() };
     RunReport::new(task.specification(), executions, symptoms).unwrap()
 }
 
@@ -374,7 +375,7 @@ fn fig_4_primal_dual_oscillates_switches_late_overshoots_and_is_right_on_average
     let (model, specification) = monitoring(THIRD);
     let task = FiniteTask::new(&model, &specification).unwrap();
     for seed in 0..3 {
-        let settings = PrimalDualSettings::default();
+        let settings = PrimalDualConfig::default();
         let found = primal_dual(&task, &settings, &mut Rng::new(seed), &mut acrl::Silent).unwrap();
         assert!(found.online.meets(task.bounds(), 0.01), "seed {seed}: {:?}", found.online);
         let most = found.multipliers.iter().map(|m| m.max).fold(0.0, f64::max);
@@ -459,7 +460,7 @@ fn an_epoch_too_short_for_a_switch_fails_and_auto_repairs_it() {
 fn an_infeasible_requirement_is_diagnosed_and_named() {
     let (model, specification) = monitoring(0.55);
     let task = FiniteTask::new(&model, &specification).unwrap();
-    let Answer::Infeasible(conflict) =
+    let Solution::Infeasible(conflict) =
         solve(&task, &SolveOptions::default(), &mut |_| ControlFlow::Continue(())).unwrap()
     else {
         panic!("feasible")
@@ -471,8 +472,12 @@ fn an_infeasible_requirement_is_diagnosed_and_named() {
     let diagnosis = report(&task, std::slice::from_ref(&execution), Some(exact)).diagnosis;
     assert_eq!((diagnosis.verdict, diagnosis.names), (Verdict::Infeasible, vec!["r1".into(), "r2".into()]));
     let seen = task.reward_vectors();
-    let symptoms =
-        Symptoms { scales: vec![1.0; 2], tolerances: vec![0.005; 2], seen: &seen, ..Symptoms::default() };
+    let symptoms = DiagnosisInput {
+        scales: vec![1.0; 2],
+        tolerances: vec![0.005; 2],
+        seen: &seen,
+        ..DiagnosisInput::default()
+    };
     let diagnosis = RunReport::new(&specification, &[execution], symptoms).unwrap().diagnosis;
     assert_eq!(diagnosis.verdict, Verdict::Infeasible);
     assert!((diagnosis.evidence.seen_slack.unwrap() + 0.05).abs() < 1e-9);

@@ -6,17 +6,17 @@ mod common;
 
 use std::ops::ControlFlow;
 
-use acrl::{BatchEnvironment, BatchTask, Requirement, Specification};
+use acrl::{Requirement, Specification, VecEnv, VecTask};
 use acrl_envs::{Drone, Planar, PlanarParameters, RandomPlanar, Shape, Wireless};
-use acrl_exact::{Answer, FiniteTask, SolveOptions, solve};
-use acrl_learn::PpoSettings;
+use acrl_exact::{FiniteTask, Solution, SolveOptions, solve};
+use acrl_learn::PpoConfig;
 use common::{Trained, Way, shortfall};
 
 const STEPS: u64 = 200_000;
 const RUNS: usize = 10;
 
 /// The largest certified shortfall in units of ranges, and the mean objective, as `acrl run` executes by default.
-fn execute(trained: &Trained, task: &BatchTask<'_>, ignoring: bool) -> (f64, f64) {
+fn execute(trained: &Trained, task: &VecTask<'_>, ignoring: bool) -> (f64, f64) {
     let way = Way { ignoring, ..Way::advised(trained.advice) };
     let runs = trained.execute(task, way, STEPS, RUNS);
     let objective = runs.iter().map(|run| run.averages.objective()).sum::<f64>() / RUNS as f64;
@@ -24,13 +24,13 @@ fn execute(trained: &Trained, task: &BatchTask<'_>, ignoring: bool) -> (f64, f64
 }
 
 /// Trains for the first specification, runs for each; whether all was met, and the objective worth its weight.
-fn keeps(name: &str, environment: &dyn BatchEnvironment, wanted: &[Specification], decisions: u64) -> bool {
-    let task = BatchTask::new(environment, wanted[0].clone()).unwrap();
+fn keeps(name: &str, environment: &dyn VecEnv, wanted: &[Specification], decisions: u64) -> bool {
+    let task = VecTask::new(environment, wanted[0].clone()).unwrap();
     let trained = Trained::new(&task, decisions, 1);
     println!("{name}: {:?}", trained.advice);
     let mut kept = true;
     for (draw, specification) in wanted.iter().enumerate() {
-        let task = BatchTask::new(environment, specification.clone()).unwrap();
+        let task = VecTask::new(environment, specification.clone()).unwrap();
         let (shortfall, objective) = execute(&trained, &task, false);
         let worthwhile = !task.has_objective() || {
             let ignoring = execute(&trained, &task, true).1;
@@ -83,8 +83,8 @@ fn near_optimal(decisions: u64, cells: usize) -> (f64, f64) {
     let model = planar.discretised(cells).unwrap();
     let finite = FiniteTask::new(&model, &specification).unwrap();
     let answer = solve(&finite, &SolveOptions::default(), &mut |_| ControlFlow::Continue(())).unwrap();
-    let Answer::Optimal(optimum) = answer else { panic!("{cells}: {answer:?}") };
-    let task = BatchTask::new(&planar, specification).unwrap();
+    let Solution::Optimal(optimum) = answer else { panic!("{cells}: {answer:?}") };
+    let task = VecTask::new(&planar, specification).unwrap();
     let trained = Trained::new(&task, decisions, 1);
     let (shortfall, objective) = execute(&trained, &task, false);
     println!("home: {objective:.4} of {:.4}, shortfall {shortfall:.4}, {:?}", optimum.upper, trained.advice);
@@ -100,7 +100,7 @@ fn an_objective_is_near_its_optimum_with_a_quarter_of_the_training() {
 #[test]
 #[ignore = "minutes; make check-slow"]
 fn an_objective_is_within_five_percent_of_its_optimum() {
-    let (share, shortfall) = near_optimal(PpoSettings::default().decisions, Planar::MOST_CELLS);
+    let (share, shortfall) = near_optimal(PpoConfig::default().decisions, Planar::MOST_CELLS);
     assert!(share >= 0.95 && shortfall <= 0.005, "{share}, {shortfall}");
 }
 
@@ -113,7 +113,7 @@ fn a_random_problem_and_wireless_with_a_quarter_of_the_training() {
 #[test]
 #[ignore = "minutes; make check-slow"]
 fn the_promise_with_default_settings() {
-    let decisions = PpoSettings::default().decisions;
+    let decisions = PpoConfig::default().decisions;
     let mut broken: Vec<String> = Vec::new();
     // Problems that nothing was tuned on are as many as there are seeds: PROMISE_SEED=900 draws others.
     let first: u64 =

@@ -10,9 +10,9 @@ mod peak;
 use std::error::Error;
 use std::time::Instant;
 
-use acrl::BatchTask;
+use acrl::VecTask;
 use acrl_envs::{Planar, PlanarParameters};
-use acrl_learn::PpoSettings;
+use acrl_learn::PpoConfig;
 use acrl_learn::ppo::{EpisodeNotes, Episodes};
 use cpu_time::ProcessTime;
 use serde_json::{Value, json};
@@ -28,7 +28,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let parameters =
         PlanarParameters { speed_limit: Some(arguments.speed_limit), ..PlanarParameters::default() };
     let planar = Planar::new(parameters)?;
-    let task = BatchTask::new(&planar, planar.specification()?)?;
+    let task = VecTask::new(&planar, planar.specification()?)?;
     if arguments.check {
         println!("{}", check(&task, &arguments)?);
         return Ok(());
@@ -36,7 +36,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let settings = settings(&arguments.config)?;
     // Not timed: a rollout and its updates, as the others are allowed.
     Episodes::new(&task, settings.clone(), EPISODE, arguments.seed)?.iterate()?;
-    let (lanes, rollout) = (settings.lanes, settings.lanes * settings.segment);
+    let (num_envs, rollout) = (settings.num_envs, settings.num_envs * settings.segment);
     let iterations = arguments.steps.div_ceil(rollout).max(1);
     let (wall, cpu) = (Instant::now(), ProcessTime::now());
     let mut training = Episodes::new(&task, settings.clone(), EPISODE, arguments.seed)?;
@@ -55,7 +55,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         "cpu_seconds": cpu_seconds,
         "steps_per_second": steps as f64 / seconds,
         "peak_gflops": peak::gigaflops(acrl_nn::Instructions::best()),
-        "curve": curve(&rewards, lanes, settings.segment),
+        "curve": curve(&rewards, num_envs, settings.segment),
     });
     println!("{}", if arguments.json { result.to_string() } else { format!("{result:#}") });
     Ok(())
@@ -90,14 +90,14 @@ impl Arguments {
     }
 }
 
-fn settings(config: &str) -> Result<PpoSettings, String> {
-    let (lanes, passes, minibatch) = match config {
+fn settings(config: &str) -> Result<PpoConfig, String> {
+    let (num_envs, passes, minibatch) = match config {
         "A" => (16, 10, 256),
         "B" => (64, 4, 2048),
         _ => return Err(format!("--config is {config}, expected A or B")),
     };
-    Ok(PpoSettings {
-        lanes,
+    Ok(PpoConfig {
+        num_envs,
         segment: 128,
         passes,
         minibatch,
@@ -108,25 +108,25 @@ fn settings(config: &str) -> Result<PpoSettings, String> {
         deviation: 0.6,
         gradient_norm: 0.5,
         hidden: vec![64, 64],
-        ..PpoSettings::default()
+        ..PpoConfig::default()
     })
 }
 
 /// At the end of each rollout: environment steps, and the mean of the rewards of the last 20,000 of them.
-fn curve(rewards: &[f32], lanes: usize, segment: usize) -> Vec<(usize, f64)> {
-    let window = WINDOW / lanes;
+fn curve(rewards: &[f32], num_envs: usize, segment: usize) -> Vec<(usize, f64)> {
+    let window = WINDOW / num_envs;
     let ends = (segment..=rewards.len()).step_by(segment).filter(|&end| end >= window);
     ends.map(|end| {
         let sum: f64 = rewards[end - window..end].iter().map(|r| f64::from(*r)).sum();
-        (end * lanes, sum / window as f64)
+        (end * num_envs, sum / window as f64)
     })
     .collect()
 }
 
 /// A rollout that contains the end of an episode, and the parameters after some updates with all of it.
-fn check(task: &BatchTask<'_>, arguments: &Arguments) -> Result<Value, Box<dyn Error>> {
+fn check(task: &VecTask<'_>, arguments: &Arguments) -> Result<Value, Box<dyn Error>> {
     let mut settings = settings(&arguments.config)?;
-    settings.minibatch = settings.lanes * settings.segment;
+    settings.minibatch = settings.num_envs * settings.segment;
     settings.passes = UPDATES;
     let mut training = Episodes::new(task, settings.clone(), EPISODE, arguments.seed)?;
     training.experience()?;
@@ -143,7 +143,7 @@ fn check(task: &BatchTask<'_>, arguments: &Arguments) -> Result<Value, Box<dyn E
     } = training.notes();
     training.improve()?;
     Ok(json!({
-        "lanes": settings.lanes,
+        "num_envs": settings.num_envs,
         "decisions": settings.segment,
         "updates": UPDATES,
         "parameters": parameters,

@@ -4,17 +4,17 @@
 use std::ops::ControlFlow;
 
 use acrl::{
-    BatchExecution, BatchPolicy, BatchTask, DualDynamics, EpochLength, Execution, Library, Multipliers, Rng,
-    Silent, Steering,
+    DualDynamics, EpochLength, Execution, Executor, Multipliers, PolicyLibrary, Rng, Silent, VecExecution,
+    VecPolicy, VecTask,
 };
-use acrl_learn::{Advice, MlpPolicy, Ppo, PpoSettings, SeenRewards, rehearse, settle};
+use acrl_learn::{ExecutionDefaults, MlpPolicy, Ppo, PpoConfig, RewardSample, calibrate, settle};
 
 /// A trained policy, what it settles at, what it has seen, and how to execute it.
 pub(crate) struct Trained {
     pub(crate) policy: MlpPolicy,
-    pub(crate) library: Library,
-    pub(crate) seen: SeenRewards,
-    pub(crate) advice: Advice,
+    pub(crate) library: PolicyLibrary,
+    pub(crate) seen: RewardSample,
+    pub(crate) advice: ExecutionDefaults,
 }
 
 /// How to execute it.
@@ -22,40 +22,40 @@ pub(crate) struct Trained {
 pub(crate) struct Way {
     pub(crate) step_size: f64,
     pub(crate) epoch: EpochLength,
-    pub(crate) steering: Steering,
+    pub(crate) steering: Executor,
     /// Whether the objective counts for nothing.
     pub(crate) ignoring: bool,
 }
 
 impl Way {
     /// As the policy advises.
-    pub(crate) fn advised(Advice { step_size, epoch, steering }: Advice) -> Self {
+    pub(crate) fn advised(ExecutionDefaults { step_size, epoch, steering }: ExecutionDefaults) -> Self {
         Self { step_size, epoch: EpochLength::Auto(epoch), steering, ignoring: false }
     }
 
     /// With an epoch that stays as it is, and so without the library.
     pub(crate) fn fixed(step_size: f64, epoch: u64) -> Self {
-        Self { step_size, epoch: EpochLength::Fixed(epoch), steering: Steering::Policy, ignoring: false }
+        Self { step_size, epoch: EpochLength::Fixed(epoch), steering: Executor::Policy, ignoring: false }
     }
 }
 
 impl Trained {
     /// Trains, settles and rehearses.
-    pub(crate) fn new(task: &BatchTask<'_>, decisions: u64, seed: u64) -> Self {
-        let mut ppo = Ppo::new(task, PpoSettings { decisions, ..PpoSettings::default() }, seed).unwrap();
+    pub(crate) fn new(task: &VecTask<'_>, decisions: u64, seed: u64) -> Self {
+        let mut ppo = Ppo::new(task, PpoConfig { decisions, ..PpoConfig::default() }, seed).unwrap();
         while ppo.iteration() < ppo.iterations() {
             ppo.iterate(task).unwrap();
         }
         let mut policy = ppo.policy();
         let library = settle(task, &mut policy, seed).unwrap();
-        let advice = rehearse(task, &mut policy, &library, seed).unwrap()[0].advice;
+        let advice = calibrate(task, &mut policy, &library, seed).unwrap()[0].advice;
         Self { policy, library, seen: ppo.seen().clone(), advice }
     }
 
     /// Several runs from where the library says multipliers belong.
     pub(crate) fn execute(
         &self,
-        task: &BatchTask<'_>,
+        task: &VecTask<'_>,
         way: Way,
         steps: u64,
         runs: usize,
@@ -66,9 +66,9 @@ impl Trained {
 
 /// The same for any policy.
 pub(crate) fn execute(
-    task: &BatchTask<'_>,
-    policy: &mut dyn BatchPolicy,
-    library: &Library,
+    task: &VecTask<'_>,
+    policy: &mut dyn VecPolicy,
+    library: &PolicyLibrary,
     way: Way,
     steps: u64,
     runs: usize,
@@ -80,10 +80,10 @@ pub(crate) fn execute(
     let dynamics = dynamics.with_scales(scales[0], &scales[1..]).unwrap();
     let dynamics = dynamics.with_multipliers(Multipliers::new(start).unwrap()).unwrap();
     let rngs = (0..runs as u64).map(|run| Rng::stream(7, run)).collect();
-    let fixed = matches!(way.epoch, EpochLength::Fixed(_)) && way.steering == Steering::Policy;
+    let fixed = matches!(way.epoch, EpochLength::Fixed(_)) && way.steering == Executor::Policy;
     let library = (!fixed).then_some(library);
     let dynamics = vec![dynamics; runs];
-    let execution = BatchExecution::new(task, policy, library, dynamics, rngs, steps).unwrap();
+    let execution = VecExecution::new(task, policy, library, dynamics, rngs, steps).unwrap();
     let execution = execution.steered_by(way.steering);
     let execution = if way.ignoring { execution.ignoring_objective() } else { execution };
     execution.run(&mut Silent, &mut |_| ControlFlow::Continue(())).unwrap()

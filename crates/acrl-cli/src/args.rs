@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use acrl::{Objective, Requirement, Steering};
+use acrl::{Executor, Objective, Requirement};
 use acrl_envs::{LearnerSetting, MethodSetting, bundled};
 use clap::builder::Styles;
 use clap::builder::styling::{AnsiColor, Effects};
@@ -325,7 +325,7 @@ pub(crate) struct RunArgs {
     /// What turns multipliers into behaviour: 'policy', or 'library' to hold the entry of the policy's library
     /// that is best at them [default: what the training found better; with a fixed --epoch, policy]
     #[arg(long, value_name = "NAME", value_parser = steering)]
-    pub(crate) steering: Option<Steering>,
+    pub(crate) steering: Option<Executor>,
 
     /// Execute the mixture of a solved policy by the clock, each of its policies for its share of the time, instead of steering by
     /// multipliers; a fixed --epoch is the length of a round
@@ -349,7 +349,7 @@ pub(crate) struct RunArgs {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Start {
     /// Where the policy's library says that the multipliers belong.
-    Library,
+    PolicyLibrary,
     /// λ = 0.
     Zero,
     /// These, and 0 for the others.
@@ -573,7 +573,7 @@ fn policy(text: &str) -> Result<PathBuf, String> {
 
 fn start(text: &str) -> Result<Start, String> {
     match text {
-        "library" => return Ok(Start::Library),
+        "library" => return Ok(Start::PolicyLibrary),
         "zero" => return Ok(Start::Zero),
         _ => {}
     }
@@ -588,10 +588,10 @@ fn start(text: &str) -> Result<Start, String> {
     })
 }
 
-fn steering(text: &str) -> Result<Steering, String> {
+fn steering(text: &str) -> Result<Executor, String> {
     match text {
-        "policy" => Ok(Steering::Policy),
-        "library" => Ok(Steering::Library),
+        "policy" => Ok(Executor::Policy),
+        "library" => Ok(Executor::PolicyLibrary),
         _ => Err("expected 'policy' or 'library'".to_owned()),
     }
 }

@@ -1,6 +1,6 @@
 //! Figures of the course of runs: averages, multipliers and certificates over time.
 
-use acrl::{Course, Direction, Requirement, Snapshot, Specification, Spread};
+use acrl::{Direction, History, Requirement, Snapshot, Specification, Spread};
 use acrl_report::{Axis, Band, Bound, Colour, Figure, Lines, Panel, Plot, Series};
 
 use crate::output::figure as number;
@@ -54,7 +54,7 @@ fn range(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
 }
 
 /// The snapshots after the first twentieth of the steps.
-fn settled(course: &Course) -> impl Iterator<Item = &Snapshot> {
+fn settled(course: &History) -> impl Iterator<Item = &Snapshot> {
     course.snapshots().iter().filter(|s| s.steps >= s.of / 20)
 }
 
@@ -63,7 +63,7 @@ fn axis(label: &str) -> Axis {
 }
 
 /// A curve of means over time, with a band from the least to the most of the runs if there are several.
-fn spread(name: &str, colour: Colour, course: &Course, of: impl Fn(&Snapshot) -> Option<Spread>) -> Series {
+fn spread(name: &str, colour: Colour, course: &History, of: impl Fn(&Snapshot) -> Option<Spread>) -> Series {
     let points: Vec<(f64, Spread)> =
         course.snapshots().iter().filter_map(|s| Some((s.steps as f64, of(s)?))).collect();
     let runs = course.runs();
@@ -85,7 +85,7 @@ fn spread(name: &str, colour: Colour, course: &Course, of: impl Fn(&Snapshot) ->
 }
 
 /// The averages so far, with what is required of them; the objective in a panel of its own.
-pub(crate) fn averages(name: &str, specification: &Specification, course: &Course) -> Figure {
+pub(crate) fn averages(name: &str, specification: &Specification, course: &History) -> Figure {
     let colours = colours(specification);
     let requirements = specification.requirements();
     let panel = |(title, members): (String, Vec<usize>)| {
@@ -133,7 +133,7 @@ pub(crate) fn averages(name: &str, specification: &Specification, course: &Cours
 }
 
 /// The multipliers: their averages so far, and the last of one run as they were.
-pub(crate) fn multipliers(name: &str, specification: &Specification, course: &Course) -> Figure {
+pub(crate) fn multipliers(name: &str, specification: &Specification, course: &History) -> Figure {
     let colours = colours(specification);
     let requirements = specification.requirements();
     let series = |i: usize, (x, y): (Vec<f64>, Vec<f64>), steps| Series {
@@ -191,7 +191,7 @@ pub(crate) fn multipliers(name: &str, specification: &Specification, course: &Co
 pub(crate) fn certificates(
     name: &str,
     specification: &Specification,
-    course: &Course,
+    course: &History,
     tolerance: f64,
 ) -> Figure {
     let colours = colours(specification);

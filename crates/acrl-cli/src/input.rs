@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use acrl::{BatchTask, Course, DualDynamics, EpochLength, FiniteCmdp, Objective, Requirement, Specification};
+use acrl::{DualDynamics, EpochLength, FiniteCmdp, History, Objective, Requirement, Specification, VecTask};
 use acrl_envs::{Continuous, Problem, RunSettings, TrainSettings, bundled};
 use acrl_exact::{Executable, FiniteTask, drn, npz};
 use acrl_files::Container;
@@ -186,7 +186,7 @@ impl Input {
             _ => bail!("{}: its problem is finite, expected a continuous one", path.display()),
         };
         problem.specification = file.specification.clone();
-        let task = BatchTask::new(problem.environment.batch(), problem.specification.clone())
+        let task = VecTask::new(problem.environment.batch(), problem.specification.clone())
             .with_context(|| path.display().to_string())?;
         file.check(&task).with_context(|| path.display().to_string())?;
         Ok(Self::Policy(Box::new(PolicyProblem { problem, file })))
@@ -285,8 +285,8 @@ impl Loaded {
     }
 
     /// The course of runs that has yet to be filled.
-    pub(crate) fn course(&self, task: &FiniteTask<'_>) -> Course {
-        Course::new(&self.specification, task.scales(), self.run.tolerance, self.run.steps)
+    pub(crate) fn course(&self, task: &FiniteTask<'_>) -> History {
+        History::new(&self.specification, task.scales(), self.run.tolerance, self.run.steps)
     }
 
     /// How large each requirement's certified shortfall may be, in the user's units.

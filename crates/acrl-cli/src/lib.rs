@@ -5,7 +5,7 @@
 //!
 //! | verb | computes | gives |
 //! |---|---|---|
-//! | `acrl solve` | [`solve`] | [`Solved`] |
+//! | `acrl solve` | [`solve`] | [`SolveResult`] |
 //! | `acrl solve --sweep` | [`sweep`] | [`SweptCurve`] |
 //! | `acrl run` | [`run`] | [`Run`] |
 //! | `acrl compare` | [`compare`] | [`Comparison`] |
@@ -51,7 +51,7 @@ pub use crate::args::{EpochArg, Execution, Start, Sweep};
 pub use crate::commands::compare::{CompareOptions, compare};
 pub use crate::commands::reproduce::{ReproduceOptions, Reproduction, reproduce};
 pub use crate::commands::run::{Run, RunOptions, page_of, run};
-pub use crate::commands::solve::{SolveSettings, Solved, solve};
+pub use crate::commands::solve::{SolveResult, SolveSettings, solve};
 pub use crate::commands::sweep::{SweptCurve, sweep};
 pub use crate::comparison::Comparison;
 pub use crate::input::{ContinuousProblem, Input, Loaded, PolicyProblem, read_model};

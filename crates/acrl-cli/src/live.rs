@@ -41,11 +41,11 @@ struct Snapshot {
 
 #[derive(Deserialize)]
 struct Certificate {
-    requirements: Vec<Certified>,
+    requirements: Vec<RequirementCertificate>,
 }
 
 #[derive(Deserialize)]
-struct Certified {
+struct RequirementCertificate {
     name: String,
     bound: f64,
     direction: Direction,

@@ -159,7 +159,7 @@ fn execution(live: &Live) -> Vec<Figure> {
     if live.requirements.iter().any(positive) {
         figures.push(draw(
             "shortfalls",
-            "Certified shortfalls",
+            "RequirementCertificate shortfalls",
             "By how much the average of the worst run can be behind its bound at most: proved, whatever the agent does. \
              Met: below the dashed line.",
             "certified shortfall",

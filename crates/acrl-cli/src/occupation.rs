@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use acrl::{BatchTask, Interval, Rows};
+use acrl::{BatchMatrix, Interval, VecTask};
 use anyhow::ensure;
 
 /// Counts of visits on a grid of cells.
@@ -17,7 +17,7 @@ impl Occupation {
     pub(crate) const CELLS: usize = 40;
 
     /// Needs an environment whose first two observations are coordinates with a finite range.
-    pub(crate) fn new(task: &BatchTask<'_>) -> anyhow::Result<Self> {
+    pub(crate) fn new(task: &VecTask<'_>) -> anyhow::Result<Self> {
         let (environment, space) = (task.environment(), task.environment().observation_space());
         ensure!(
             environment.state_dimension() >= 2
@@ -28,8 +28,8 @@ impl Occupation {
         Ok(Self { ranges: [space[0], space[1]], counts: vec![0; Self::CELLS * Self::CELLS] })
     }
 
-    /// Counts the states of all lanes.
-    pub(crate) fn visit(&mut self, state: &Rows) {
+    /// Counts the states of all environments.
+    pub(crate) fn visit(&mut self, state: &BatchMatrix) {
         let cell = |axis: usize, value: f64| {
             let share = (value - self.ranges[axis].low) / self.ranges[axis].width();
             ((share * Self::CELLS as f64) as usize).min(Self::CELLS - 1)
@@ -73,9 +73,9 @@ mod tests {
     fn shares_add_up_to_one_and_edges_count() {
         let ranges = [Interval::new(0.0, 10.0), Interval::new(-1.0, 1.0)];
         let mut occupation = Occupation { ranges, counts: vec![0; Occupation::CELLS * Occupation::CELLS] };
-        let mut state = Rows::zeros(2, 2);
-        state.set_lane(0, &[0.0, -1.0]);
-        state.set_lane(1, &[10.0, 1.0]);
+        let mut state = BatchMatrix::zeros(2, 2);
+        state.set_column(0, &[0.0, -1.0]);
+        state.set_column(1, &[10.0, 1.0]);
         occupation.visit(&state);
         let csv = occupation.to_csv();
         let shares: Vec<f64> =

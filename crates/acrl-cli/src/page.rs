@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use acrl::{Course, RunReport, Specification, Steering};
+use acrl::{Executor, History, RunReport, Specification};
 use acrl_envs::RunSettings;
 use acrl_learn::TrainingRecord;
 use acrl_report::{Block, Cell, Figure, Report, Table, Tone};
@@ -14,7 +14,7 @@ use crate::output::{count, figure};
 pub(crate) struct Told<'a> {
     pub(crate) specification: &'a Specification,
     pub(crate) report: &'a RunReport,
-    pub(crate) course: &'a Course,
+    pub(crate) course: &'a History,
     pub(crate) tolerance: f64,
 }
 
@@ -103,7 +103,7 @@ fn every(runs: &str, number: usize) -> String {
 #[derive(Default)]
 pub(crate) struct Remarks<'a> {
     pub(crate) training: Option<&'a TrainingRecord>,
-    pub(crate) steering: Option<Steering>,
+    pub(crate) steering: Option<Executor>,
     /// What is the matter with requirements that are behind, and what to do about it.
     pub(crate) advice: Option<String>,
     /// Whether it was stopped before the end.
@@ -111,10 +111,10 @@ pub(crate) struct Remarks<'a> {
 }
 
 /// What turns multipliers into behaviour, in a line.
-pub(crate) fn steered(steering: Steering) -> String {
+pub(crate) fn steered(steering: Executor) -> String {
     match steering {
-        Steering::Policy => "the policy π(s, λ)".to_owned(),
-        Steering::Library => "the policy's library: in each epoch the agent holds the weighting, of those whose settled averages \
+        Executor::Policy => "the policy π(s, λ)".to_owned(),
+        Executor::PolicyLibrary => "the policy's library: in each epoch the agent holds the weighting, of those whose settled averages \
                               are known, that is best at the multipliers"
             .to_owned(),
     }

@@ -2,7 +2,7 @@
 
 use std::f64::consts::TAU;
 
-use acrl::{ActionPart, BatchPolicy as _, BatchTask, Rng, Rows, RunReport};
+use acrl::{ActionPart, BatchMatrix, Rng, RunReport, VecPolicy as _, VecTask};
 use acrl_envs::{Continuous, Region as Place, Shape};
 use acrl_learn::{PolicyFile, TrainedPolicy};
 use acrl_report::{Area, Arrow, Colour, Field, Figure, Heat, Model, Panel, Plot, Region, Slider};
@@ -92,7 +92,7 @@ impl<'a> Plane<'a> {
     pub(crate) fn field(
         &self,
         name: &str,
-        task: &BatchTask<'_>,
+        task: &VecTask<'_>,
         policy: &TrainedPolicy,
         multipliers: &[f64],
     ) -> anyhow::Result<Figure> {
@@ -136,7 +136,7 @@ impl<'a> Plane<'a> {
     /// The figures of some runs of a policy: arrows at the mean multipliers, and where the time went.
     pub(crate) fn figures(
         &self,
-        task: &BatchTask<'_>,
+        task: &VecTask<'_>,
         file: &PolicyFile,
         report: &RunReport,
         occupation: Option<&Occupation>,
@@ -153,31 +153,31 @@ impl<'a> Plane<'a> {
     /// Arrows on a grid; what is seen beside the place is in the middle of its range.
     fn arrows(
         &self,
-        task: &BatchTask<'_>,
+        task: &VecTask<'_>,
         policy: &TrainedPolicy,
         multipliers: &[f64],
     ) -> anyhow::Result<Vec<Arrow>> {
         let environment = task.environment();
-        let lanes = ARROWS * ARROWS;
-        let mut observation = Rows::zeros(environment.observation_space().len(), lanes);
-        let mut weights = Rows::zeros(multipliers.len() + 1, lanes);
-        let mut actions = Rows::zeros(environment.action_space().len(), lanes);
+        let num_envs = ARROWS * ARROWS;
+        let mut observation = BatchMatrix::zeros(environment.observation_space().len(), num_envs);
+        let mut weights = BatchMatrix::zeros(multipliers.len() + 1, num_envs);
+        let mut actions = BatchMatrix::zeros(environment.action_space().len(), num_envs);
         let at = |(low, high): (f64, f64), k: usize| low + (high - low) * (k as f64 + 0.5) / ARROWS as f64;
-        for lane in 0..lanes {
+        for env in 0..num_envs {
             for (row, range) in environment.observation_space().iter().enumerate() {
                 let value = match row {
-                    0 => at(self.area.x, lane % ARROWS),
-                    1 => at(self.area.y, lane / ARROWS),
+                    0 => at(self.area.x, env % ARROWS),
+                    1 => at(self.area.y, env / ARROWS),
                     _ => 0.5 * (range.low + range.high),
                 };
-                observation.set(row, lane, value);
+                observation.set(row, env, value);
             }
-            weights.set(0, lane, if task.has_objective() { 1.0 } else { 0.0 });
+            weights.set(0, env, if task.has_objective() { 1.0 } else { 0.0 });
             for (i, l) in multipliers.iter().enumerate() {
-                weights.set(i + 1, lane, *l);
+                weights.set(i + 1, env, *l);
             }
         }
-        let mut rngs = vec![Rng::new(0); lanes];
+        let mut rngs = vec![Rng::new(0); num_envs];
         // What it does on average, not what it draws.
         let mut policy = match policy.clone() {
             TrainedPolicy::Mlp(policy) => TrainedPolicy::Mlp(Box::new(policy.sampling(false))),
@@ -185,21 +185,16 @@ impl<'a> Plane<'a> {
             other => other,
         };
         policy.act(&observation, &weights, &mut actions, &mut rngs)?;
-        let arrow = |lane: usize| {
-            let (dx, dy) = (actions.at(0, lane), actions.at(1, lane));
+        let arrow = |env: usize| {
+            let (dx, dy) = (actions.at(0, env), actions.at(1, env));
             let shorter = self.longest.map_or(1.0, |v| (v / dx.hypot(dy)).min(1.0));
-            Arrow {
-                x: observation.at(0, lane),
-                y: observation.at(1, lane),
-                dx: dx * shorter,
-                dy: dy * shorter,
-            }
+            Arrow { x: observation.at(0, env), y: observation.at(1, env), dx: dx * shorter, dy: dy * shorter }
         };
-        Ok((0..lanes).map(arrow).collect())
+        Ok((0..num_envs).map(arrow).collect())
     }
 
     /// The policy for the page to compute.
-    fn model(&self, task: &BatchTask<'_>, policy: &TrainedPolicy) -> Option<Model> {
+    fn model(&self, task: &VecTask<'_>, policy: &TrainedPolicy) -> Option<Model> {
         let TrainedPolicy::Mlp(policy) = policy else { return None };
         let inputs = policy.inputs();
         if inputs.is_blind() {

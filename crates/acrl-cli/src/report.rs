@@ -1,6 +1,6 @@
 //! The report on some runs, as text.
 
-use acrl::{RunReport, Specification, Steering};
+use acrl::{Executor, RunReport, Specification};
 use acrl_envs::RunSettings;
 
 use crate::output::{BAD, FAINT, GOOD, Output, STRONG, Table, count, figure, relation, styled};
@@ -15,7 +15,7 @@ pub(crate) struct Beside<'a> {
     pub(crate) optimum: Option<f64>,
     pub(crate) best: &'a str,
     /// What turns multipliers into behaviour, if there is a choice.
-    pub(crate) steering: Option<Steering>,
+    pub(crate) steering: Option<Executor>,
     /// What to do about a requirement that is behind.
     pub(crate) advice: Option<String>,
 }
@@ -30,7 +30,7 @@ pub(crate) fn print(report: &RunReport, beside: &Beside<'_>, output: &mut Output
         report.epoch,
         figure(beside.run.step_size, 4),
         match beside.steering {
-            Some(Steering::Library) => ", steered by the policy's library",
+            Some(Executor::PolicyLibrary) => ", steered by the policy's library",
             _ => "",
         }
     ));

@@ -56,10 +56,10 @@
 //! watch_speed = 1.0
 //! ```
 
-use acrl::{ActionPart, BatchEnvironment, Error, Interval, Objective, Requirement, Rng, Rows, Specification};
+use acrl::{ActionPart, BatchMatrix, Error, Interval, Objective, Requirement, Rng, Specification, VecEnv};
 use serde::Deserialize;
 
-use crate::lanes::{check_numbers, check_reset, check_step, normal_pair, shortened};
+use crate::batch::{check_numbers, check_reset, check_step, normal_pair, shortened};
 use crate::parameter::{Check, ParameterError};
 use crate::regions::{Region, Shape, check_regions, indicate_all};
 
@@ -209,7 +209,7 @@ impl Drone {
     }
 }
 
-impl BatchEnvironment for Drone {
+impl VecEnv for Drone {
     fn state_dimension(&self) -> usize {
         6
     }
@@ -239,29 +239,29 @@ impl BatchEnvironment for Drone {
         ((time / 5.0 / p.sampling_time).min(100.0) as usize).max(1)
     }
 
-    fn reset(&self, state: &mut Rows, lane: usize, rng: &mut Rng) -> Result<(), Error> {
-        check_reset(6, state, lane)?;
+    fn reset(&self, state: &mut BatchMatrix, env: usize, rng: &mut Rng) -> Result<(), Error> {
+        check_reset(6, state, env)?;
         let p = &self.parameters;
         let position = [p.width, p.height].map(|side| side * rng.uniform());
         let gust = [0; 2].map(|_| p.gust * rng.normal().clamp(-STRONGEST, STRONGEST));
-        state.set_lane(lane, &[position[0], position[1], 0.0, 0.0, gust[0], gust[1]]);
+        state.set_column(env, &[position[0], position[1], 0.0, 0.0, gust[0], gust[1]]);
         Ok(())
     }
 
-    fn observe(&self, state: &Rows, observation: &mut Rows) {
+    fn observe(&self, state: &BatchMatrix, observation: &mut BatchMatrix) {
         let seen = observation.as_mut_slice();
         seen.copy_from_slice(&state.as_slice()[..seen.len()]);
     }
 
     fn step(
         &self,
-        state: &mut Rows,
-        actions: &Rows,
-        rewards: &mut Rows,
+        state: &mut BatchMatrix,
+        actions: &BatchMatrix,
+        rewards: &mut BatchMatrix,
         rngs: &mut [Rng],
     ) -> Result<(), Error> {
         check_step([6, 2, self.reward_names.len()], state, actions, rewards, rngs)?;
-        if state.lanes() == 0 {
+        if state.num_envs() == 0 {
             return Ok(());
         }
         for (row, name) in ACTIONS.iter().enumerate() {
@@ -282,11 +282,11 @@ impl BatchEnvironment for Drone {
         let [x, y, vx, vy, gx, gy] = state.rows_mut(0);
         let energies = rewards.row_mut(watched);
         let (ux, uy) = (actions.row(0), actions.row(1));
-        for lane in 0..x.len() {
-            let (ux, uy) = shortened(ux[lane], uy[lane], p.thrust);
-            energies[lane] = ((ux * ux + uy * uy) / (p.thrust * p.thrust)).min(1.0);
-            (x[lane], vx[lane]) = self.moved(x[lane], vx[lane], ux + gx[lane], p.width);
-            (y[lane], vy[lane]) = self.moved(y[lane], vy[lane], uy + gy[lane], p.height);
+        for env in 0..x.len() {
+            let (ux, uy) = shortened(ux[env], uy[env], p.thrust);
+            energies[env] = ((ux * ux + uy * uy) / (p.thrust * p.thrust)).min(1.0);
+            (x[env], vx[env]) = self.moved(x[env], vx[env], ux + gx[env], p.width);
+            (y[env], vy[env]) = self.moved(y[env], vy[env], uy + gy[env], p.height);
         }
         if p.gust > 0.0 {
             let (keep, most) = (p.gust_correlation, STRONGEST * p.gust);
@@ -324,12 +324,12 @@ mod tests {
     }
 
     fn step(drone: &Drone, from: [f64; 6], action: [f64; 2]) -> (Vec<f64>, Vec<f64>) {
-        let (mut state, mut actions) = (Rows::zeros(6, 1), Rows::zeros(2, 1));
-        state.set_lane(0, &from);
-        actions.set_lane(0, &action);
-        let mut rewards = Rows::zeros(drone.reward_names().len(), 1);
+        let (mut state, mut actions) = (BatchMatrix::zeros(6, 1), BatchMatrix::zeros(2, 1));
+        state.set_column(0, &from);
+        actions.set_column(0, &action);
+        let mut rewards = BatchMatrix::zeros(drone.reward_names().len(), 1);
         drone.step(&mut state, &actions, &mut rewards, &mut [Rng::new(0)]).unwrap();
-        (state.lane(0).collect(), rewards.lane(0).collect())
+        (state.column(0).collect(), rewards.column(0).collect())
     }
 
     fn close(a: &[f64], b: &[f64]) -> bool {
@@ -380,26 +380,29 @@ mod tests {
         }
     }
 
-    /// The averages of a controller that goes round the regions, by what it does for each lane's offset and velocity.
+    /// The averages of a controller that goes round the regions, by what it does for each environment's offset and velocity.
     fn averages(dwell: usize, control: impl Fn([f64; 2], [f64; 2]) -> [f64; 2]) -> Vec<f64> {
-        let (d, lanes, steps) = (drone(|_| ()), 16, 6_000);
-        let mut rngs: Vec<Rng> = (0..lanes as u64).map(|lane| Rng::stream(1, lane)).collect();
-        let (mut state, mut actions, mut rewards) =
-            (Rows::zeros(6, lanes), Rows::zeros(2, lanes), Rows::zeros(4, lanes));
-        for (lane, rng) in rngs.iter_mut().enumerate() {
-            d.reset(&mut state, lane, rng).unwrap();
+        let (d, num_envs, steps) = (drone(|_| ()), 16, 6_000);
+        let mut rngs: Vec<Rng> = (0..num_envs as u64).map(|env| Rng::stream(1, env)).collect();
+        let (mut state, mut actions, mut rewards) = (
+            BatchMatrix::zeros(6, num_envs),
+            BatchMatrix::zeros(2, num_envs),
+            BatchMatrix::zeros(4, num_envs),
+        );
+        for (env, rng) in rngs.iter_mut().enumerate() {
+            d.reset(&mut state, env, rng).unwrap();
         }
         let mut sums = [0.0; 4];
         for t in 0..steps {
-            for lane in 0..lanes {
-                let goal = d.parameters().regions[(t / dwell + lane) % 3].shape.middle();
-                let s: Vec<f64> = state.lane(lane).collect();
-                actions.set_lane(lane, &control([goal[0] - s[0], goal[1] - s[1]], [s[2], s[3]]));
+            for env in 0..num_envs {
+                let goal = d.parameters().regions[(t / dwell + env) % 3].shape.middle();
+                let s: Vec<f64> = state.column(env).collect();
+                actions.set_column(env, &control([goal[0] - s[0], goal[1] - s[1]], [s[2], s[3]]));
             }
             d.step(&mut state, &actions, &mut rewards, &mut rngs).unwrap();
             sums.iter_mut().enumerate().for_each(|(i, sum)| *sum += rewards.row(i).iter().sum::<f64>());
         }
-        sums.iter().map(|sum| sum / (steps * lanes) as f64).collect()
+        sums.iter().map(|sum| sum / (steps * num_envs) as f64).collect()
     }
 
     #[test]

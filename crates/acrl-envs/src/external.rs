@@ -53,7 +53,7 @@
 
 use std::cmp::Ordering;
 
-use acrl::{ActionPart, BatchEnvironment, Direction, Error, Goal, Interval, Rng, Rows, Specification};
+use acrl::{ActionPart, BatchMatrix, Direction, Error, Goal, Interval, Rng, Specification, VecEnv};
 use serde::{Deserialize, Serialize};
 
 use crate::parameter::{Check, ParameterError};
@@ -236,7 +236,7 @@ impl External {
     }
 }
 
-impl BatchEnvironment for External {
+impl VecEnv for External {
     fn state_dimension(&self) -> usize {
         0
     }
@@ -257,13 +257,19 @@ impl BatchEnvironment for External {
         &self.ranges
     }
 
-    fn reset(&self, _: &mut Rows, _: usize, _: &mut Rng) -> Result<(), Error> {
+    fn reset(&self, _: &mut BatchMatrix, _: usize, _: &mut Rng) -> Result<(), Error> {
         Err(Self::outside())
     }
 
-    fn observe(&self, _: &Rows, _: &mut Rows) {}
+    fn observe(&self, _: &BatchMatrix, _: &mut BatchMatrix) {}
 
-    fn step(&self, _: &mut Rows, _: &Rows, _: &mut Rows, _: &mut [Rng]) -> Result<(), Error> {
+    fn step(
+        &self,
+        _: &mut BatchMatrix,
+        _: &BatchMatrix,
+        _: &mut BatchMatrix,
+        _: &mut [Rng],
+    ) -> Result<(), Error> {
         Err(Self::outside())
     }
 }
@@ -311,7 +317,7 @@ mod tests {
     #[test]
     fn it_cannot_be_stepped() {
         let external = External::new(parameters()).unwrap();
-        let (mut state, mut rng) = (Rows::zeros(0, 1), Rng::new(0));
+        let (mut state, mut rng) = (BatchMatrix::zeros(0, 1), Rng::new(0));
         let error = external.reset(&mut state, 0, &mut rng).unwrap_err().to_string();
         assert!(error.contains("outside of this program"), "{error}");
     }

@@ -2,7 +2,7 @@
 //!
 //! One file each, documented under the same headings. The finite ones are an [`acrl::FiniteCmdp`] with
 //! named rewards, so that each of them can be solved exactly; the continuous ones an
-//! [`acrl::BatchEnvironment`], many copies of which step together. All of them can be trained on and run, and serve
+//! [`acrl::VecEnv`], many copies of which step together. All of them can be trained on and run, and serve
 //! as everyone's test problems.
 //!
 //! | finite | states | objective | requirements |
@@ -37,11 +37,11 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod batch;
 mod document;
 pub mod drone;
 pub mod external;
 mod inline;
-mod lanes;
 pub mod maintenance;
 pub mod monitoring;
 mod parameter;
@@ -70,7 +70,8 @@ pub use problem::{Continuous, Problem, Source};
 pub use queue::{Queue, QueueParameters, ServiceLevel};
 pub use regions::{Region, Shape};
 pub use settings::{
-    EpochSetting, LearnerSetting, MethodSetting, RunSettings, SamplerSetting, TargetSetting, TrainSettings,
+    CriterionSetting, EpochSetting, LearnerSetting, MethodSetting, RunSettings, TrainSettings,
+    WeightSamplerSetting,
 };
 pub use wireless::{User, Wireless, WirelessParameters};
 

@@ -58,10 +58,10 @@
 //! home = { shape = "disc", centre = [8.0, 2.0], radius = 1.0 }
 //! ```
 
-use acrl::{ActionPart, BatchEnvironment, Error, Interval, Objective, Requirement, Rng, Rows, Specification};
+use acrl::{ActionPart, BatchMatrix, Error, Interval, Objective, Requirement, Rng, Specification, VecEnv};
 use serde::Deserialize;
 
-use crate::lanes::{check_numbers, check_reset, check_step, shortened};
+use crate::batch::{check_numbers, check_reset, check_step, shortened};
 use crate::parameter::{Check, ParameterError};
 use crate::regions::{Region, Shape, check_regions, indicate_all};
 
@@ -191,7 +191,7 @@ impl Planar {
     }
 }
 
-impl BatchEnvironment for Planar {
+impl VecEnv for Planar {
     fn state_dimension(&self) -> usize {
         2
     }
@@ -222,28 +222,28 @@ impl BatchEnvironment for Planar {
         (distance / (speed * p.sampling_time)).round().clamp(1.0, 100.0) as usize
     }
 
-    fn reset(&self, state: &mut Rows, lane: usize, rng: &mut Rng) -> Result<(), Error> {
-        check_reset(2, state, lane)?;
+    fn reset(&self, state: &mut BatchMatrix, env: usize, rng: &mut Rng) -> Result<(), Error> {
+        check_reset(2, state, env)?;
         for (row, space) in self.observation_space.iter().enumerate() {
-            state.set(row, lane, space.high * rng.uniform());
+            state.set(row, env, space.high * rng.uniform());
         }
         Ok(())
     }
 
-    fn observe(&self, state: &Rows, observation: &mut Rows) {
+    fn observe(&self, state: &BatchMatrix, observation: &mut BatchMatrix) {
         observation.as_mut_slice().copy_from_slice(state.as_slice());
     }
 
     fn step(
         &self,
-        state: &mut Rows,
-        actions: &Rows,
-        rewards: &mut Rows,
+        state: &mut BatchMatrix,
+        actions: &BatchMatrix,
+        rewards: &mut BatchMatrix,
         rngs: &mut [Rng],
     ) -> Result<(), Error> {
         check_step([2, 2, self.reward_names.len()], state, actions, rewards, rngs)?;
         let p = &self.parameters;
-        if state.lanes() == 0 {
+        if state.num_envs() == 0 {
             return Ok(());
         }
         for (row, name) in ACTIONS.iter().enumerate() {
@@ -252,17 +252,17 @@ impl BatchEnvironment for Planar {
         indicate_all(self.shapes(), state, rewards, 0);
         let [x, y] = state.rows_mut(0);
         let velocities = actions.row(0).iter().zip(actions.row(1));
-        let lanes = x.iter_mut().zip(y).zip(velocities);
+        let num_envs = x.iter_mut().zip(y).zip(velocities);
         // A loop for each case, so that none has a branch in it.
         match (p.speed_limit, p.energy) {
             (None, _) => {
-                for ((x, y), (&vx, &vy)) in lanes {
+                for ((x, y), (&vx, &vy)) in num_envs {
                     *x = (*x + p.sampling_time * vx).clamp(0.0, p.width);
                     *y = (*y + p.sampling_time * vy).clamp(0.0, p.height);
                 }
             }
             (Some(limit), false) => {
-                for ((x, y), (&vx, &vy)) in lanes {
+                for ((x, y), (&vx, &vy)) in num_envs {
                     let (vx, vy) = shortened(vx, vy, limit);
                     *x = (*x + p.sampling_time * vx).clamp(0.0, p.width);
                     *y = (*y + p.sampling_time * vy).clamp(0.0, p.height);
@@ -270,7 +270,7 @@ impl BatchEnvironment for Planar {
             }
             (Some(limit), true) => {
                 let energies = rewards.row_mut(self.reward_names.len() - 1);
-                for (((x, y), (&vx, &vy)), energy) in lanes.zip(energies) {
+                for (((x, y), (&vx, &vy)), energy) in num_envs.zip(energies) {
                     let (vx, vy) = shortened(vx, vy, limit);
                     *energy = ((vx * vx + vy * vy) / (limit * limit)).min(1.0);
                     *x = (*x + p.sampling_time * vx).clamp(0.0, p.width);
@@ -292,14 +292,14 @@ mod tests {
         Planar::new(parameters)
     }
 
-    /// The next state and the rewards of one lane.
+    /// The next state and the rewards of one environment.
     fn step(planar: &Planar, from: [f64; 2], action: [f64; 2]) -> Result<([f64; 2], Vec<f64>), Error> {
-        let (mut state, mut actions) = (Rows::zeros(2, 1), Rows::zeros(2, 1));
-        state.set_lane(0, &from);
-        actions.set_lane(0, &action);
-        let mut rewards = Rows::zeros(planar.reward_names().len(), 1);
+        let (mut state, mut actions) = (BatchMatrix::zeros(2, 1), BatchMatrix::zeros(2, 1));
+        state.set_column(0, &from);
+        actions.set_column(0, &action);
+        let mut rewards = BatchMatrix::zeros(planar.reward_names().len(), 1);
         planar.step(&mut state, &actions, &mut rewards, &mut [Rng::new(0)])?;
-        Ok(([state.at(0, 0), state.at(1, 0)], rewards.lane(0).collect()))
+        Ok(([state.at(0, 0), state.at(1, 0)], rewards.column(0).collect()))
     }
 
     fn close(a: [f64; 2], b: [f64; 2]) -> bool {
@@ -341,10 +341,10 @@ mod tests {
         let free = planar(|_| ()).unwrap();
         let limited = planar(|p| p.speed_limit = Some(1.0)).unwrap();
         let message = |p: &Planar, action| step(p, [1.0, 1.0], action).unwrap_err().to_string();
-        let nan = "the action 'vy' in lane 0 must be a finite number, but it is NaN";
+        let nan = "the action 'vy' in env 0 must be a finite number, but it is NaN";
         assert_eq!(message(&free, [0.0, f64::NAN]), nan);
         assert_eq!(message(&limited, [0.0, f64::NAN]), nan);
-        let infinite = "the action 'vx' in lane 0 must be a finite number, but it is -inf";
+        let infinite = "the action 'vx' in env 0 must be a finite number, but it is -inf";
         assert_eq!(message(&free, [f64::NEG_INFINITY, 0.0]), infinite);
     }
 

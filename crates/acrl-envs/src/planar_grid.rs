@@ -1,6 +1,6 @@
 //! Planar problems as finite models, so that their optimum can be computed.
 
-use acrl::{BatchEnvironment as _, Error, FiniteCmdp};
+use acrl::{Error, FiniteCmdp, VecEnv as _};
 
 use crate::planar::Planar;
 

@@ -45,7 +45,7 @@
 
 use std::path::PathBuf;
 
-use acrl::{BatchEnvironment, Direction, Error, FiniteCmdp, Objective, Requirement, Specification};
+use acrl::{Direction, Error, FiniteCmdp, Objective, Requirement, Specification, VecEnv};
 
 use crate::document::{ProblemError, Table, one_of, parse};
 use crate::drone::Drone;
@@ -111,7 +111,7 @@ pub enum Continuous {
 
 impl Continuous {
     /// The environment, to step many copies at a time.
-    pub fn batch(&self) -> &dyn BatchEnvironment {
+    pub fn batch(&self) -> &dyn VecEnv {
         match self {
             Self::Planar(planar) => planar,
             Self::Wireless(wireless) => wireless,

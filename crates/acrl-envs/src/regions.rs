@@ -2,7 +2,7 @@
 //!
 //! Regions are closed: what lies on an edge is inside.
 
-use acrl::Rows;
+use acrl::BatchMatrix;
 use serde::Deserialize;
 
 use crate::parameter::{Check, ParameterError};
@@ -54,7 +54,7 @@ pub enum Shape {
     },
 }
 
-/// Each corner costs time in every step of every lane.
+/// Each corner costs time in every step of every environment.
 const MOST_VERTICES: usize = 100;
 
 impl Shape {
@@ -278,8 +278,8 @@ pub(crate) fn check_regions(
 /// Writes to the rows of `rewards` from `first` on which shapes the points in rows 0 and 1 of a state are in.
 pub(crate) fn indicate_all<'a>(
     shapes: impl Iterator<Item = &'a Shape>,
-    state: &Rows,
-    rewards: &mut Rows,
+    state: &BatchMatrix,
+    rewards: &mut BatchMatrix,
     first: usize,
 ) {
     let (x, y) = (state.row(0), state.row(1));

@@ -117,9 +117,9 @@ pub struct TrainSettings {
     /// Step size of a baseline's multipliers; none: the method's.
     pub multiplier_step: Option<f64>,
     /// What the critic estimates.
-    pub targets: TargetSetting,
+    pub targets: CriterionSetting,
     /// Where training takes multipliers from.
-    pub sampler: SamplerSetting,
+    pub sampler: WeightSamplerSetting,
     /// The seed of the training's randomness.
     pub seed: u64,
 }
@@ -138,8 +138,8 @@ impl Default for TrainSettings {
             hold: None,
             step_size: None,
             multiplier_step: None,
-            targets: TargetSetting::Discounted,
-            sampler: SamplerSetting::Dual,
+            targets: CriterionSetting::Discounted,
+            sampler: WeightSamplerSetting::Dual,
             seed: 0,
         }
     }
@@ -225,7 +225,7 @@ words! {
 
 words! {
     /// What a critic estimates.
-    TargetSetting, "kind of targets",
+    CriterionSetting, "kind of targets",
     /// The discounted sum of rewards.
     Discounted = "discounted",
     /// The sum of what each reward is above its long-run average.
@@ -234,7 +234,7 @@ words! {
 
 words! {
     /// Where training takes multipliers from.
-    SamplerSetting, "sampler",
+    WeightSamplerSetting, "sampler",
     /// Half of them from dual dynamics that run while training.
     Dual = "dual",
     /// Uniform on the simplex of normalised weights.
@@ -343,10 +343,10 @@ pub(crate) fn train(root: &Table<'_>, continuous: bool) -> Result<TrainSettings,
         train.multiplier_step = Some(positive(&value, f64::MAX, "a finite number above 0")?);
     }
     if let Some(value) = table.get("targets") {
-        train.targets = word(&value, &TargetSetting::expected())?;
+        train.targets = word(&value, &CriterionSetting::expected())?;
     }
     if let Some(value) = table.get("sampler") {
-        train.sampler = word(&value, &SamplerSetting::expected())?;
+        train.sampler = word(&value, &WeightSamplerSetting::expected())?;
     }
     if let Some(value) = table.get("seed") {
         train.seed = value.whole(&(0..=u64::MAX))?;

@@ -60,10 +60,10 @@
 
 use std::f64::consts::{FRAC_1_SQRT_2, LN_2};
 
-use acrl::{ActionPart, BatchEnvironment, Error, Interval, Objective, Requirement, Rng, Rows, Specification};
+use acrl::{ActionPart, BatchMatrix, Error, Interval, Objective, Requirement, Rng, Specification, VecEnv};
 use serde::Deserialize;
 
-use crate::lanes::{check_numbers, check_reset, check_step, normal_pair};
+use crate::batch::{check_numbers, check_reset, check_step, normal_pair};
 use crate::parameter::{Check, ParameterError};
 
 /// What a wireless problem can be given.
@@ -197,10 +197,10 @@ impl Wireless {
         Specification::new(Some(Objective::maximize("sum_rate")), requirements)
     }
 
-    /// The power gains h₁ … h_K in a lane.
-    pub fn gains(&self, state: &Rows, lane: usize) -> Vec<f64> {
+    /// The power gains h₁ … h_K in an environment.
+    pub fn gains(&self, state: &BatchMatrix, env: usize) -> Vec<f64> {
         let users = self.parameters.users.iter().enumerate();
-        users.map(|(k, user)| self.gain(user, state.at(2 * k, lane), state.at(2 * k + 1, lane))).collect()
+        users.map(|(k, user)| self.gain(user, state.at(2 * k, env), state.at(2 * k + 1, env))).collect()
     }
 
     #[inline]
@@ -253,7 +253,7 @@ fn mean_rate(a: f64, cap: f64) -> f64 {
     (0..=PANELS).map(|i| weight(i) * at(i)).sum::<f64>() * end / (3 * PANELS) as f64 / LN_2
 }
 
-impl BatchEnvironment for Wireless {
+impl VecEnv for Wireless {
     fn state_dimension(&self) -> usize {
         2 * self.parameters.users.len()
     }
@@ -274,17 +274,17 @@ impl BatchEnvironment for Wireless {
         &self.reward_ranges
     }
 
-    fn reset(&self, state: &mut Rows, lane: usize, rng: &mut Rng) -> Result<(), Error> {
-        check_reset(self.state_dimension(), state, lane)?;
+    fn reset(&self, state: &mut BatchMatrix, env: usize, rng: &mut Rng) -> Result<(), Error> {
+        check_reset(self.state_dimension(), state, env)?;
         for k in 0..self.parameters.users.len() {
             let (re, im) = complex_normal(rng);
-            state.set(2 * k, lane, re);
-            state.set(2 * k + 1, lane, im);
+            state.set(2 * k, env, re);
+            state.set(2 * k + 1, env, im);
         }
         Ok(())
     }
 
-    fn observe(&self, state: &Rows, observation: &mut Rows) {
+    fn observe(&self, state: &BatchMatrix, observation: &mut BatchMatrix) {
         let p = &self.parameters;
         for (k, user) in p.users.iter().enumerate() {
             let amplitudes = state.row(2 * k).iter().zip(state.row(2 * k + 1));
@@ -296,22 +296,22 @@ impl BatchEnvironment for Wireless {
 
     fn step(
         &self,
-        state: &mut Rows,
-        actions: &Rows,
-        rewards: &mut Rows,
+        state: &mut BatchMatrix,
+        actions: &BatchMatrix,
+        rewards: &mut BatchMatrix,
         rngs: &mut [Rng],
     ) -> Result<(), Error> {
         let p = &self.parameters;
         check_step([self.state_dimension(), 2, self.reward_names.len()], state, actions, rewards, rngs)?;
-        if state.lanes() == 0 {
+        if state.num_envs() == 0 {
             return Ok(());
         }
         let (served, powers) = (actions.row(0), actions.row(1));
         let exists = |user: f64| user >= 0.0 && user < p.users.len() as f64 && user.fract() == 0.0;
-        if let Some(lane) = served.iter().position(|&user| !exists(user)) {
+        if let Some(env) = served.iter().position(|&user| !exists(user)) {
             return Err(Error::Environment(format!(
-                "the action 'user' in lane {lane} is {}, expected a whole number from 0 to {}",
-                served[lane],
+                "the action 'user' in env {env} is {}, expected a whole number from 0 to {}",
+                served[env],
                 p.users.len() - 1
             )));
         }
@@ -325,17 +325,17 @@ impl BatchEnvironment for Wireless {
         let (keep, fresh) = (p.correlation, (1.0 - p.correlation * p.correlation).sqrt());
         for (k, user) in p.users.iter().enumerate() {
             let [re, im] = state.rows_mut(2 * k);
-            for (lane, rng) in rngs.iter_mut().enumerate() {
+            for (env, rng) in rngs.iter_mut().enumerate() {
                 let mut rate = 0.0;
-                if served[lane] == k as f64 {
-                    let power = powers[lane].clamp(0.0, p.max_power);
-                    rate = (power * self.gain(user, re[lane], im[lane]) / p.noise).ln_1p() / LN_2;
-                    rewards.set(0, lane, rate);
+                if served[env] == k as f64 {
+                    let power = powers[env].clamp(0.0, p.max_power);
+                    rate = (power * self.gain(user, re[env], im[env]) / p.noise).ln_1p() / LN_2;
+                    rewards.set(0, env, rate);
                 }
-                rewards.set(k + 1, lane, rate);
+                rewards.set(k + 1, env, rate);
                 let (w_re, w_im) = complex_normal(rng);
-                re[lane] = keep * re[lane] + fresh * w_re;
-                im[lane] = keep * im[lane] + fresh * w_im;
+                re[env] = keep * re[env] + fresh * w_re;
+                im[env] = keep * im[env] + fresh * w_im;
             }
         }
         Ok(())

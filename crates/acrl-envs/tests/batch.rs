@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use acrl::{ActionPart, BatchEnvironment, BatchTask, Rng, Rows};
+use acrl::{ActionPart, BatchMatrix, Rng, VecEnv, VecTask};
 use acrl_envs::{
     Continuous, Drone, DroneParameters, Planar, PlanarParameters, RandomPlanar, Shape, Wireless,
     WirelessParameters,
@@ -38,23 +38,23 @@ fn environments() -> Vec<Continuous> {
 
 /// Copies with a generator each.
 struct Lanes<'a> {
-    environment: &'a dyn BatchEnvironment,
-    state: Rows,
-    actions: Rows,
-    rewards: Rows,
+    environment: &'a dyn VecEnv,
+    state: BatchMatrix,
+    actions: BatchMatrix,
+    rewards: BatchMatrix,
     rngs: Vec<Rng>,
 }
 
 impl<'a> Lanes<'a> {
-    fn new(environment: &'a dyn BatchEnvironment, streams: &[u64]) -> Self {
-        let lanes = streams.len();
-        let mut state = Rows::zeros(environment.state_dimension(), lanes);
+    fn new(environment: &'a dyn VecEnv, streams: &[u64]) -> Self {
+        let num_envs = streams.len();
+        let mut state = BatchMatrix::zeros(environment.state_dimension(), num_envs);
         let mut rngs: Vec<Rng> = streams.iter().map(|stream| Rng::stream(9, *stream)).collect();
-        for (lane, rng) in rngs.iter_mut().enumerate() {
-            environment.reset(&mut state, lane, rng).unwrap();
+        for (env, rng) in rngs.iter_mut().enumerate() {
+            environment.reset(&mut state, env, rng).unwrap();
         }
-        let actions = Rows::zeros(environment.action_space().len(), lanes);
-        let rewards = Rows::zeros(environment.reward_names().len(), lanes);
+        let actions = BatchMatrix::zeros(environment.action_space().len(), num_envs);
+        let rewards = BatchMatrix::zeros(environment.reward_names().len(), num_envs);
         Self { environment, state, actions, rewards, rngs }
     }
 
@@ -62,8 +62,8 @@ impl<'a> Lanes<'a> {
         self.environment.step(&mut self.state, &self.actions, &mut self.rewards, &mut self.rngs)
     }
 
-    fn observation(&self) -> Rows {
-        let mut seen = Rows::zeros(self.environment.observation_space().len(), self.state.lanes());
+    fn observation(&self) -> BatchMatrix {
+        let mut seen = BatchMatrix::zeros(self.environment.observation_space().len(), self.state.num_envs());
         self.environment.observe(&self.state, &mut seen);
         seen
     }
@@ -87,10 +87,10 @@ fn a_lane_goes_the_same_way_alone_and_among_others() {
         let mut numbers = Rng::new(1);
         for _ in 0..300 {
             for (row, &kind) in environment.action_space().iter().enumerate() {
-                for (lane, stream) in streams.iter().enumerate() {
+                for (env, stream) in streams.iter().enumerate() {
                     let action = part(kind, 2.0 * numbers.normal());
-                    among.actions.set(row, lane, action);
-                    again.actions.set(row, lane, action);
+                    among.actions.set(row, env, action);
+                    again.actions.set(row, env, action);
                     if *stream == 5 {
                         alone.actions.set(row, 0, action);
                     }
@@ -100,10 +100,10 @@ fn a_lane_goes_the_same_way_alone_and_among_others() {
             among.step().unwrap();
             again.step().unwrap();
             assert!(
-                alone.state.lane(0).eq(among.state.lane(2))
-                    && alone.rewards.lane(0).eq(among.rewards.lane(2))
+                alone.state.column(0).eq(among.state.column(2))
+                    && alone.rewards.column(0).eq(among.rewards.column(2))
             );
-            assert!(alone.observation().lane(0).eq(among.observation().lane(2)));
+            assert!(alone.observation().column(0).eq(among.observation().column(2)));
             assert!(
                 again.state == among.state && again.rewards == among.rewards,
                 "the seed decides everything"
@@ -115,7 +115,7 @@ fn a_lane_goes_the_same_way_alone_and_among_others() {
 #[test]
 fn each_comes_with_requirements_on_rewards_that_it_has() {
     for continuous in environments() {
-        let task = BatchTask::new(continuous.batch(), continuous.specification().unwrap()).unwrap();
+        let task = VecTask::new(continuous.batch(), continuous.specification().unwrap()).unwrap();
         assert!(task.scales().iter().all(|scale| *scale > 0.0), "{continuous:?}");
         assert!(
             continuous
@@ -133,25 +133,25 @@ fn batches_that_do_not_fit_together_are_errors() {
     for continuous in environments() {
         let environment = continuous.batch();
         let wrong = |change: fn(&mut Lanes<'_>)| {
-            let mut lanes = Lanes::new(environment, &[0, 1]);
-            change(&mut lanes);
-            lanes.step().unwrap_err().to_string()
+            let mut num_envs = Lanes::new(environment, &[0, 1]);
+            change(&mut num_envs);
+            num_envs.step().unwrap_err().to_string()
         };
         let actions = environment.action_space().len();
         assert_eq!(
-            wrong(|l| l.actions = Rows::zeros(1, 2)),
+            wrong(|l| l.actions = BatchMatrix::zeros(1, 2)),
             format!("rows of the actions: expected {actions} numbers, found 1")
         );
         assert_eq!(
-            wrong(|l| l.actions = Rows::zeros(2, 3)),
-            "lanes of the actions: expected 2 numbers, found 3"
+            wrong(|l| l.actions = BatchMatrix::zeros(2, 3)),
+            "num_envs of the actions: expected 2 numbers, found 3"
         );
-        assert!(wrong(|l| l.rewards = Rows::zeros(1, 2)).starts_with("rows of the rewards"));
-        assert!(wrong(|l| l.state = Rows::zeros(1, 2)).starts_with("rows of the state"));
-        assert!(wrong(|l| _ = l.rngs.pop()).starts_with("generators of the lanes"));
-        let mut state = Rows::zeros(environment.state_dimension(), 2);
+        assert!(wrong(|l| l.rewards = BatchMatrix::zeros(1, 2)).starts_with("rows of the rewards"));
+        assert!(wrong(|l| l.state = BatchMatrix::zeros(1, 2)).starts_with("rows of the state"));
+        assert!(wrong(|l| _ = l.rngs.pop()).starts_with("generators of the num_envs"));
+        let mut state = BatchMatrix::zeros(environment.state_dimension(), 2);
         assert!(
-            environment.reset(&mut state, 2, &mut Rng::new(0)).unwrap_err().to_string().contains("no lane 2")
+            environment.reset(&mut state, 2, &mut Rng::new(0)).unwrap_err().to_string().contains("no env 2")
         );
         Lanes::new(environment, &[]).step().unwrap();
     }
@@ -176,31 +176,31 @@ proptest! {
     ) {
         for continuous in environments() {
             let environment = continuous.batch();
-            let mut lanes = Lanes::new(environment, &[seed, seed + 1]);
+            let mut num_envs = Lanes::new(environment, &[seed, seed + 1]);
             for pair in numbers.chunks(4) {
                 for (row, &kind) in environment.action_space().iter().enumerate() {
-                    (0..2).for_each(|lane| lanes.actions.set(row, lane, part(kind, pair[2 * row + lane])));
+                    (0..2).for_each(|env| num_envs.actions.set(row, env, part(kind, pair[2 * row + env])));
                 }
-                let before = lanes.state.clone();
+                let before = num_envs.state.clone();
                 let bad = |&(row, kind): &(usize, &ActionPart)| match kind {
-                    ActionPart::Number(range) => lanes.actions.row(row).iter()
+                    ActionPart::Number(range) => num_envs.actions.row(row).iter()
                         .any(|a| a.is_nan() || (a.is_infinite() && !range.is_bounded())),
-                    ActionPart::Choice(_) => lanes.actions.row(row).iter().any(|a| a.is_nan()),
+                    ActionPart::Choice(_) => num_envs.actions.row(row).iter().any(|a| a.is_nan()),
                 };
                 let bad = environment.action_space().iter().enumerate().find(bad).is_some();
-                match lanes.step() {
+                match num_envs.step() {
                     Ok(()) => prop_assert!(!bad),
                     Err(error) => {
                         prop_assert!(bad && error.to_string().starts_with("the action '"), "{}", error);
-                        prop_assert_eq!(&lanes.state, &before);
+                        prop_assert_eq!(&num_envs.state, &before);
                         continue;
                     }
                 }
-                let within = |rows: &Rows, ranges: &[acrl::Interval]| ranges.iter().enumerate().all(|(row, range)| {
+                let within = |rows: &BatchMatrix, ranges: &[acrl::Interval]| ranges.iter().enumerate().all(|(row, range)| {
                     rows.row(row).iter().all(|x| *x >= range.low - 1e-12 && *x <= range.high + 1e-12)
                 });
-                prop_assert!(within(&lanes.rewards, environment.reward_ranges()), "{:?}", lanes.rewards);
-                prop_assert!(within(&lanes.observation(), environment.observation_space()), "{:?}", lanes.state);
+                prop_assert!(within(&num_envs.rewards, environment.reward_ranges()), "{:?}", num_envs.rewards);
+                prop_assert!(within(&num_envs.observation(), environment.observation_space()), "{:?}", num_envs.state);
             }
         }
     }

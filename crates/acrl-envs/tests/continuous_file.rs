@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used)]
 
 use acrl_envs::{
-    Continuous, LearnerSetting, MethodSetting, Problem, SamplerSetting, Shape, Source, TargetSetting,
-    TrainSettings,
+    Continuous, CriterionSetting, LearnerSetting, MethodSetting, Problem, Shape, Source, TrainSettings,
+    WeightSamplerSetting,
 };
 
 fn environment(kind: &str, text: &str) -> String {
@@ -63,13 +63,13 @@ fn training_has_defaults_that_depend_on_the_kind_of_problem() {
         hold: Some(3),
         step_size: Some(0.01),
         multiplier_step: Some(2.0),
-        targets: TargetSetting::Average,
-        sampler: SamplerSetting::Corners,
+        targets: CriterionSetting::Average,
+        sampler: WeightSamplerSetting::Corners,
         seed: 11,
     };
     assert_eq!(given, expected);
-    for setting in SamplerSetting::ALL {
-        assert_eq!(setting.to_string().parse::<SamplerSetting>().unwrap(), *setting);
+    for setting in WeightSamplerSetting::ALL {
+        assert_eq!(setting.to_string().parse::<WeightSamplerSetting>().unwrap(), *setting);
     }
     for setting in MethodSetting::ALL {
         assert_eq!(setting.to_string().parse::<MethodSetting>().unwrap(), *setting);

@@ -4,7 +4,7 @@
 
 use std::f64::consts::LN_2;
 
-use acrl::{BatchEnvironment as _, Rng, Rows};
+use acrl::{BatchMatrix, Rng, VecEnv as _};
 use acrl_envs::{Wireless, WirelessParameters};
 
 fn wireless(change: impl FnOnce(&mut WirelessParameters)) -> Wireless {
@@ -13,15 +13,16 @@ fn wireless(change: impl FnOnce(&mut WirelessParameters)) -> Wireless {
     Wireless::new(parameters).unwrap()
 }
 
-/// Steps so many lanes with one action and calls back with the state before, and the rewards.
-fn simulate(w: &Wireless, steps: usize, action: [f64; 2], mut seen: impl FnMut(&Rows, &Rows)) {
-    let lanes = 200;
-    let mut rngs: Vec<Rng> = (0..lanes as u64).map(|lane| Rng::stream(3, lane)).collect();
-    let mut state = Rows::zeros(w.state_dimension(), lanes);
-    let (mut actions, mut rewards) = (Rows::zeros(2, lanes), Rows::zeros(w.reward_names().len(), lanes));
-    for lane in 0..lanes {
-        w.reset(&mut state, lane, &mut rngs[lane]).unwrap();
-        actions.set_lane(lane, &action);
+/// Steps so many environments with one action and calls back with the state before, and the rewards.
+fn simulate(w: &Wireless, steps: usize, action: [f64; 2], mut seen: impl FnMut(&BatchMatrix, &BatchMatrix)) {
+    let num_envs = 200;
+    let mut rngs: Vec<Rng> = (0..num_envs as u64).map(|env| Rng::stream(3, env)).collect();
+    let mut state = BatchMatrix::zeros(w.state_dimension(), num_envs);
+    let (mut actions, mut rewards) =
+        (BatchMatrix::zeros(2, num_envs), BatchMatrix::zeros(w.reward_names().len(), num_envs));
+    for env in 0..num_envs {
+        w.reset(&mut state, env, &mut rngs[env]).unwrap();
+        actions.set_column(env, &action);
     }
     for _ in 0..steps {
         let before = state.clone();
@@ -33,20 +34,20 @@ fn simulate(w: &Wireless, steps: usize, action: [f64; 2], mut seen: impl FnMut(&
 #[test]
 fn the_served_user_has_the_rate_of_shannon_and_the_others_none() {
     let w = wireless(|p| p.noise = 0.5);
-    let mut state = Rows::zeros(6, 1);
-    state.set_lane(0, &[0.3, 0.4, 1.0, 0.0, 3.0, 4.0]);
+    let mut state = BatchMatrix::zeros(6, 1);
+    state.set_column(0, &[0.3, 0.4, 1.0, 0.0, 3.0, 4.0]);
     // |z|² = 0.25, 1, 25; the last is capped at 6.
     assert_eq!(w.gains(&state, 0), [0.5, 1.0, 3.0]);
-    let mut seen = Rows::zeros(3, 1);
+    let mut seen = BatchMatrix::zeros(3, 1);
     w.observe(&state, &mut seen);
-    for (seen, expected) in seen.lane(0).zip([5.0f64.log2(), 9.0f64.log2(), 25.0f64.log2()]) {
+    for (seen, expected) in seen.column(0).zip([5.0f64.log2(), 9.0f64.log2(), 25.0f64.log2()]) {
         assert!((seen - expected).abs() < 1e-12);
     }
-    let (mut actions, mut rewards) = (Rows::zeros(2, 1), Rows::zeros(5, 1));
-    actions.set_lane(0, &[2.0, 2.5]);
+    let (mut actions, mut rewards) = (BatchMatrix::zeros(2, 1), BatchMatrix::zeros(5, 1));
+    actions.set_column(0, &[2.0, 2.5]);
     w.step(&mut state, &actions, &mut rewards, &mut [Rng::new(0)]).unwrap();
     let rate = (1.0 + 2.5 * 3.0 / 0.5f64).log2();
-    for (reward, expected) in rewards.lane(0).zip([rate, 0.0, 0.0, rate, 2.5]) {
+    for (reward, expected) in rewards.column(0).zip([rate, 0.0, 0.0, rate, 2.5]) {
         assert!((reward - expected).abs() < 1e-12);
     }
     assert_eq!(w.reward_names(), ["sum_rate", "rate_near", "rate_middle", "rate_far", "power"]);
@@ -56,16 +57,17 @@ fn the_served_user_has_the_rate_of_shannon_and_the_others_none() {
 fn users_that_do_not_exist_are_named_and_power_is_clipped() {
     let w = wireless(|_| ());
     let act = |action: [f64; 2]| {
-        let (mut state, mut actions, mut rewards) = (Rows::zeros(6, 1), Rows::zeros(2, 1), Rows::zeros(5, 1));
-        actions.set_lane(0, &action);
+        let (mut state, mut actions, mut rewards) =
+            (BatchMatrix::zeros(6, 1), BatchMatrix::zeros(2, 1), BatchMatrix::zeros(5, 1));
+        actions.set_column(0, &action);
         w.step(&mut state, &actions, &mut rewards, &mut [Rng::new(0)]).map(|()| rewards.at(4, 0))
     };
     assert_eq!([-1.0, 9.0, f64::INFINITY].map(|power| act([0.0, power]).unwrap()), [0.0, 4.0, 4.0]);
     for user in [-1.0, 3.0, 0.5, f64::NAN, f64::INFINITY] {
         let error = act([user, 1.0]).unwrap_err().to_string();
-        assert!(error.contains(&format!("the action 'user' in lane 0 is {user}, expected")), "{error}");
+        assert!(error.contains(&format!("the action 'user' in env 0 is {user}, expected")), "{error}");
     }
-    assert!(act([0.0, f64::NAN]).unwrap_err().to_string().contains("the action 'power' in lane 0"));
+    assert!(act([0.0, f64::NAN]).unwrap_err().to_string().contains("the action 'power' in env 0"));
 }
 
 #[test]
@@ -73,13 +75,13 @@ fn gains_are_exponential_in_every_slot_and_correlated_as_asked() {
     for correlation in [0.0, 0.9] {
         let w = wireless(|p| p.correlation = correlation);
         let (mut sum, mut above, mut count) = ([0.0; 3], 0.0, 0.0);
-        let (mut product, mut last): (f64, Option<Rows>) = (0.0, None);
+        let (mut product, mut last): (f64, Option<BatchMatrix>) = (0.0, None);
         simulate(&w, 500, [0.0, 1.0], |state, _| {
-            for lane in 0..state.lanes() {
-                w.gains(state, lane).iter().enumerate().for_each(|(k, h)| sum[k] += h);
-                above += f64::from(u8::from(w.gains(state, lane)[1] > 1.0));
+            for env in 0..state.num_envs() {
+                w.gains(state, env).iter().enumerate().for_each(|(k, h)| sum[k] += h);
+                above += f64::from(u8::from(w.gains(state, env)[1] > 1.0));
                 count += 1.0;
-                product += last.as_ref().map_or(0.0, |last| last.at(0, lane) * state.at(0, lane));
+                product += last.as_ref().map_or(0.0, |last| last.at(0, env) * state.at(0, env));
             }
             last = Some(state.clone());
         });
@@ -102,7 +104,7 @@ fn the_requirements_are_what_equal_turns_give() {
         let (mut sum, mut count) = (0.0, 0.0);
         simulate(&w, 500, [k as f64, 1.0], |_, rewards| {
             sum += rewards.row(k + 1).iter().sum::<f64>();
-            count += rewards.lanes() as f64;
+            count += rewards.num_envs() as f64;
         });
         assert!((sum / count / 3.0 - bound).abs() < 0.004, "{} {bound}", sum / count / 3.0);
     }

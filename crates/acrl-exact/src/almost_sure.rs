@@ -9,7 +9,9 @@ use std::ops::ControlFlow;
 use acrl::{FiniteCmdp, Multipliers, Objective, Specification, Values};
 
 use crate::graph::almost_surely_reaching;
-use crate::solve::{Component, SolveError, SolveOptions, SolveRound, most_slack_watched, optimum_watched};
+use crate::solve::{
+    MixturePolicy, SolveError, SolveOptions, SolveRound, most_slack_watched, optimum_watched,
+};
 use crate::{FiniteTask, maximise};
 
 /// What can be had on almost every path.
@@ -42,7 +44,7 @@ pub struct Inside {
     pub multipliers: Multipliers,
     /// The deterministic policies that are mixed. A rule has an entry for each state of the component, in their order: the
     /// number of the action in the whole model.
-    pub mixture: Vec<Component>,
+    pub mixture: Vec<MixturePolicy>,
     /// V₀ … V_m of the mixture.
     pub values: Values,
 }

@@ -9,7 +9,7 @@ use crate::FiniteTask;
 use crate::interleave::{Column, Interleaved, Rule};
 use crate::level::{Cut, Level};
 use crate::maximise::{constant, lagrangian_weights, maximise_from};
-use crate::solve::{Component, Optimum, SolveError, SolveOptions, SolveRound};
+use crate::solve::{MixturePolicy, Optimum, SolveError, SolveOptions, SolveRound};
 
 /// Slacks above this, in units of a reward's range, count as not negative.
 pub(crate) const FEASIBLE: f64 = -1e-9;
@@ -423,7 +423,7 @@ impl<'t, 'm> Columns<'t, 'm> {
     }
 
     /// The policies with positive weight, and the values of their mixture.
-    pub(crate) fn mix(&self, weights: &[f64]) -> Result<(Vec<Component>, Values), SolveError> {
+    pub(crate) fn mix(&self, weights: &[f64]) -> Result<(Vec<MixturePolicy>, Values), SolveError> {
         let mut total = vec![0.0; self.task.len() + 1];
         let mut mixture = Vec::new();
         let kept: f64 = weights.iter().filter(|w| **w > 1e-12).sum();
@@ -436,7 +436,7 @@ impl<'t, 'm> Columns<'t, 'm> {
                 (Rules::Whole(rule), _) => rule.clone(),
                 (Rules::Part(_), Oracle::Exact) => Vec::new(),
             };
-            mixture.push(Component { weight, values, rule });
+            mixture.push(MixturePolicy { weight, values, rule });
         }
         Ok((mixture, Values::new(total)?))
     }

@@ -10,7 +10,7 @@
 use acrl::{FiniteCmdp, Multipliers, Policy, Rng};
 
 use crate::lead::lead_home;
-use crate::solve::{Component, Optimum};
+use crate::solve::{MixturePolicy, Optimum};
 use crate::{AlmostSure, FiniteTask, Inside};
 
 /// In a journey: here the agent settles.
@@ -44,7 +44,7 @@ pub struct ExecutablePart {
 }
 
 impl ExecutablePart {
-    fn new(mass: f64, multipliers: &Multipliers, mixture: &[Component]) -> Self {
+    fn new(mass: f64, multipliers: &Multipliers, mixture: &[MixturePolicy]) -> Self {
         Self {
             mass,
             multipliers: multipliers.as_slice().to_vec(),
@@ -58,7 +58,7 @@ impl Executable {
     /// The answer to a task with one end component. Rules are changed where they would not get home soon
     /// ([`lead_home`]).
     pub fn new(task: &FiniteTask<'_>, optimum: &Optimum) -> Self {
-        let rule = |component: &Component| {
+        let rule = |component: &MixturePolicy| {
             let mut rule = component.rule.clone();
             lead_home(task.model(), &mut rule, |_| true);
             rule.into_iter().map(|action| action as u32).collect()
@@ -304,7 +304,7 @@ impl Policy<usize, usize> for MixedPolicy<'_> {
 mod tests {
     use super::*;
     use crate::almost_sure;
-    use crate::solve::{Answer, SolveOptions, solve};
+    use crate::solve::{Solution, SolveOptions, solve};
     use acrl::{
         DualDynamics, EpochLength, FiniteCmdp, Objective, Requirement, Silent, Specification, Task, execute,
     };
@@ -364,7 +364,7 @@ mod tests {
             let task = FiniteTask::new(&model, &specification).unwrap();
             assert!(task.structure().is_communicating());
             let solved = solve(&task, &SolveOptions::default(), &mut |_| ControlFlow::Continue(())).unwrap();
-            let Answer::Optimal(optimum) = solved else { panic!("feasible") };
+            let Solution::Optimal(optimum) = solved else { panic!("feasible") };
             assert!(optimum.mixture.len() == 2, "it has to switch");
             let answer = Executable::new(&task, &optimum);
             for averages in averages(&task, &answer, 3) {
@@ -415,7 +415,7 @@ mod tests {
         let specification = specification(0.4);
         let task = FiniteTask::new(&model, &specification).unwrap();
         let solved = solve(&task, &SolveOptions::default(), &mut |_| ControlFlow::Continue(())).unwrap();
-        let Answer::Optimal(optimum) = solved else { panic!("feasible") };
+        let Solution::Optimal(optimum) = solved else { panic!("feasible") };
         let good = Executable::new(&task, &optimum);
         assert!(good.check(&model, 1).is_ok());
         assert!(good.check(&model, 2).is_err());

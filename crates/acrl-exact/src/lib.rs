@@ -60,8 +60,8 @@ pub use lead::lead_home;
 pub use maximise::{Maximiser, dual_function, maximise, optimal_actions};
 pub use policy::ExactPolicy;
 pub use solve::{
-    Answer, Component, Optimum, Slack, SolveError, SolveOptions, SolveRound, Swept, feasible, most_slack,
-    solve, sweep,
+    MixturePolicy, Optimum, Slack, Solution, SolveError, SolveOptions, SolveRound, SweepPoint, feasible,
+    most_slack, solve, sweep,
 };
 pub use task::FiniteTask;
 pub use witness::witness;

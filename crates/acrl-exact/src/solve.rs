@@ -62,7 +62,7 @@ impl SolveRound {
 
 /// The answer to a constrained problem.
 #[derive(Debug, Clone)]
-pub enum Answer {
+pub enum Solution {
     /// The requirements can be met.
     Optimal(Optimum),
     /// They cannot.
@@ -90,14 +90,14 @@ pub struct Optimum {
     /// cannot be tightened at all); they agree where λ* is unique.
     pub multiplier_ranges: Vec<(f64, f64)>,
     /// The deterministic Lagrangian maximisers that are mixed.
-    pub mixture: Vec<Component>,
+    pub mixture: Vec<MixturePolicy>,
     /// The number of policies generated.
     pub rounds: usize,
 }
 
 /// A deterministic policy and the share of time spent on it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Component {
+pub struct MixturePolicy {
     /// The share.
     pub weight: f64,
     /// V₀ … V_m.
@@ -137,12 +137,12 @@ pub fn solve(
     task: &FiniteTask<'_>,
     options: &SolveOptions,
     observer: &mut dyn FnMut(&SolveRound) -> ControlFlow<()>,
-) -> Result<Answer, SolveError> {
+) -> Result<Solution, SolveError> {
     let mut columns = Columns::new(task, options)?;
     match columns.find_feasible(options, observer)? {
-        Feasibility::Feasible => columns.optimise(options, observer).map(Answer::Optimal),
+        Feasibility::Feasible => columns.optimise(options, observer).map(Solution::Optimal),
         Feasibility::Infeasible { prices, deficit } => {
-            Conflict::analyse(task, &prices, deficit, options, observer).map(Answer::Infeasible)
+            Conflict::analyse(task, &prices, deficit, options, observer).map(Solution::Infeasible)
         }
     }
 }
@@ -162,7 +162,7 @@ pub(crate) fn optimum_watched(
 
 /// One point of a sweep.
 #[derive(Debug, Clone)]
-pub enum Swept {
+pub enum SweepPoint {
     /// The requirements can be met.
     Optimal(Box<Optimum>),
     /// They cannot.
@@ -178,13 +178,13 @@ pub fn sweep(
     tasks: &[FiniteTask<'_>],
     options: &SolveOptions,
     observer: &mut dyn FnMut(usize, &SolveRound) -> ControlFlow<()>,
-) -> Result<Vec<Swept>, SolveError> {
+) -> Result<Vec<SweepPoint>, SolveError> {
     let Some(first) = tasks.first() else { return Ok(Vec::new()) };
     let mut columns = Columns::new(first, options)?;
     let (mut answers, mut stopped) = (Vec::new(), false);
     for (i, task) in tasks.iter().enumerate() {
-        if stopped || matches!(answers.last(), Some(Swept::Infeasible)) {
-            answers.push(if stopped { Swept::Unknown } else { Swept::Infeasible });
+        if stopped || matches!(answers.last(), Some(SweepPoint::Infeasible)) {
+            answers.push(if stopped { SweepPoint::Unknown } else { SweepPoint::Infeasible });
             continue;
         }
         columns.turn_to(task);
@@ -195,13 +195,13 @@ pub fn sweep(
         };
         let answer = match columns.find_feasible(options, &mut look) {
             Ok(Feasibility::Feasible) => {
-                columns.optimise(options, &mut look).map(|o| Swept::Optimal(Box::new(o)))
+                columns.optimise(options, &mut look).map(|o| SweepPoint::Optimal(Box::new(o)))
             }
-            Ok(Feasibility::Infeasible { .. }) => Ok(Swept::Infeasible),
+            Ok(Feasibility::Infeasible { .. }) => Ok(SweepPoint::Infeasible),
             Err(error) => Err(error),
         };
         answers.push(match answer {
-            Err(SolveError::Rounds(_) | SolveError::Stopped) => Swept::Unknown,
+            Err(SolveError::Rounds(_) | SolveError::Stopped) => SweepPoint::Unknown,
             answer => answer?,
         });
     }
@@ -253,7 +253,7 @@ pub struct Slack {
     /// Proved: no policy has more.
     pub upper: f64,
     /// The policies that are mixed.
-    pub mixture: Vec<Component>,
+    pub mixture: Vec<MixturePolicy>,
     /// V₀ … V_m of the mixture.
     pub values: Values,
     /// y ≥ 0 with Σ y_i R_i = 1: the combination of requirements that is hardest to meet.
@@ -296,7 +296,7 @@ mod tests {
     use acrl::{FiniteCmdp, Objective, Requirement, Specification};
     use proptest::prelude::*;
 
-    fn quiet(task: &FiniteTask<'_>) -> Answer {
+    fn quiet(task: &FiniteTask<'_>) -> Solution {
         solve(task, &SolveOptions::default(), &mut |_| ControlFlow::Continue(())).unwrap()
     }
 
@@ -323,13 +323,13 @@ mod tests {
                 all_rules(&model).iter().map(|rule| task.values(rule).unwrap().as_slice().to_vec()).collect();
             let expected = best_mixture(&values, task.bounds());
             match solve(&task, &options, &mut |_| ControlFlow::Continue(())).unwrap() {
-                Answer::Optimal(optimum) => {
+                Solution::Optimal(optimum) => {
                     let best = expected.expect("enumeration finds a feasible mixture too");
                     prop_assert!((optimum.objective - best.value).abs() < 1e-6, "{} {}", optimum.objective, best.value);
                     prop_assert!(optimum.lower <= best.value + 1e-9 && best.value <= optimum.upper + 1e-9);
                     prop_assert!(optimum.values.meets(task.bounds(), 1e-8));
                 }
-                Answer::Infeasible(conflict) => {
+                Solution::Infeasible(conflict) => {
                     prop_assert!(expected.is_none());
                     let requirements: Vec<Vec<f64>> = values.iter().map(|v| v[1..].to_vec()).collect();
                     let game = game_value(&requirements, task.bounds(), task.in_model_units().scales()).unwrap();
@@ -373,7 +373,7 @@ mod tests {
                 });
                 let conflict = match answer {
                     Err(SolveError::Stopped) => continue,
-                    Ok(Answer::Infeasible(conflict)) => conflict,
+                    Ok(Solution::Infeasible(conflict)) => conflict,
                     other => panic!("{other:?}"),
                 };
                 *(if conflict.complete { &mut whole } else { &mut partial }) += 1;
@@ -408,8 +408,10 @@ mod tests {
                 Specification::new(Some(Objective::maximize("r0")), vec![requirement]).unwrap();
             let task = FiniteTask::new(&model, &specification).unwrap();
             match quiet(&task) {
-                Answer::Optimal(optimum) => (optimum.multiplier_ranges[0], optimum.multipliers_are_unique()),
-                Answer::Infeasible(_) => panic!("feasible"),
+                Solution::Optimal(optimum) => {
+                    (optimum.multiplier_ranges[0], optimum.multipliers_are_unique())
+                }
+                Solution::Infeasible(_) => panic!("feasible"),
             }
         };
         let ((low, high), unique) = at(0.0);

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use acrl::ExactEvidence;
 
 use crate::assumptions::multiplier_reach;
-use crate::{Answer, FiniteTask, SolveError, SolveOptions, almost_sure, most_slack, solve};
+use crate::{FiniteTask, Solution, SolveError, SolveOptions, almost_sure, most_slack, solve};
 
 /// Whether the requirements can be met on a single path, and what Σ λ_i R_i may come to on its way with this step
 /// size, if that is known.
@@ -19,11 +19,11 @@ pub fn witness(task: &FiniteTask<'_>, step_size: f64) -> Result<(ExactEvidence, 
         return Ok((ExactEvidence { feasible, slack: best, conflict }, None));
     }
     let best = match solve(task, &options, &mut |_| ControlFlow::Continue(()))? {
-        Answer::Infeasible(conflict) => {
+        Solution::Infeasible(conflict) => {
             let (slack, conflict) = (conflict.slack.upper, conflict.names);
             return Ok((ExactEvidence { feasible: false, slack, conflict }, None));
         }
-        Answer::Optimal(best) => best,
+        Solution::Optimal(best) => best,
     };
     let slack = most_slack(task, &options)?;
     let reach = slack.as_ref().and_then(|slack| multiplier_reach(task, &best, slack, step_size));

@@ -6,22 +6,22 @@
 //! > A_t = Σ_u (γλ)^u δ_{t+u},  δ_t = w·r(s_t, a_t) + γ V(s_{t+1}, w) − V(s_t, w),
 //! > θ ← θ + η_θ Σ_t ∇_θ log π_θ(a_t|s_t, w) A_t,  V(s_t, w) ← V(s_t, w) + η_V A_t.
 //!
-//! With [`Targets::Average`] γ = 1 and δ_t is less ρ(w), the average that is learnt beside V: ρ(w) ← ρ(w) + η_ρ δ_t.
+//! With [`Criterion::Average`] γ = 1 and δ_t is less ρ(w), the average that is learnt beside V: ρ(w) ← ρ(w) + η_ρ δ_t.
 //!
 //! **Choose γ by the way to go**: γ to the number of steps from one region to the next should not be below .2, or
-//! there is no signal from afar ([`ActorCriticSettings::for_travel`]). But an agent that looks too far ahead turns round at
+//! there is no signal from afar ([`ActorCriticConfig::for_travel`]). But an agent that looks too far ahead turns round at
 //! every change of λ and needs longer epochs: γ = .99 where .95 would do meets requirements only asymptotically
 //! with T₀ = 1.
 //!
 //! **Not guaranteed**: that π_θ maximises the Lagrangian; a discounted maximiser is not the average's.
 
-use acrl::{BatchTask, Named};
+use acrl::{Named, VecTask};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::criterion::advantages;
 use crate::error::setting;
-use crate::rbf::{Field, Progress, RbfPolicy, RbfSettings, Rollout, Tensor, Weighting};
-use crate::targets::advantages;
-use crate::{Coverage, LearnError, Sampler, SeenRewards, Targets};
+use crate::rbf::{Field, Progress, RbfConfig, RbfPolicy, Rollout, Tensor, Weighting};
+use crate::{Coverage, Criterion, LearnError, RewardSample, WeightSampler};
 
 /// The settings.
 ///
@@ -40,13 +40,13 @@ use crate::{Coverage, LearnError, Sampler, SeenRewards, Targets};
 /// | `block` | 1,000 | rollouts in an iteration that is reported | 1 or more |
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct ActorCriticSettings {
+pub struct ActorCriticConfig {
     /// The features.
-    pub kernels: RbfSettings,
+    pub kernels: RbfConfig,
     /// Which weights are drawn.
-    pub sampler: Sampler,
+    pub sampler: WeightSampler,
     /// What V is to be.
-    pub targets: Targets,
+    pub targets: Criterion,
     /// γ.
     pub gamma: f64,
     /// λ of the advantages.
@@ -65,12 +65,12 @@ pub struct ActorCriticSettings {
     pub block: u64,
 }
 
-impl Default for ActorCriticSettings {
+impl Default for ActorCriticConfig {
     fn default() -> Self {
         Self {
-            kernels: RbfSettings::default(),
-            sampler: Sampler::Simplex,
-            targets: Targets::Discounted,
+            kernels: RbfConfig::default(),
+            sampler: WeightSampler::Simplex,
+            targets: Criterion::Discounted,
             gamma: 0.95,
             trace: 0.95,
             step_size: 0.1,
@@ -83,11 +83,11 @@ impl Default for ActorCriticSettings {
     }
 }
 
-impl ActorCriticSettings {
+impl ActorCriticConfig {
     /// The defaults with γ such that γ^steps = .2, where `steps` is the way from one place of interest to the next.
     ///
     /// ```
-    /// let settings = acrl_learn::ActorCriticSettings::for_travel(31.0);
+    /// let settings = acrl_learn::ActorCriticConfig::for_travel(31.0);
     /// assert!((settings.gamma - 0.95).abs() < 0.001);
     /// ```
     pub fn for_travel(steps: f64) -> Self {
@@ -96,12 +96,12 @@ impl ActorCriticSettings {
 
     /// Those for average targets: differential values vary more than discounted ones, and need smaller steps.
     pub fn average() -> Self {
-        Self { targets: Targets::Average, step_size: 0.02, critic_step: 0.1, ..Self::default() }
+        Self { targets: Criterion::Average, step_size: 0.02, critic_step: 0.1, ..Self::default() }
     }
 
     fn check(&self) -> Result<(), LearnError> {
         let raw = matches!(self.kernels.weighting, Weighting::Raw { .. });
-        if raw || matches!(self.sampler, Sampler::Box { .. }) {
+        if raw || matches!(self.sampler, WeightSampler::Box { .. }) {
             let expected = "normalised weights, and a sampler that is no box";
             return Err(LearnError::Setting { name: "weighting", value: f64::from(raw), expected });
         }
@@ -124,7 +124,7 @@ const AVERAGE_STEP: f64 = 0.1;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, remote = "Self")]
 pub struct ActorCritic {
-    settings: ActorCriticSettings,
+    settings: ActorCriticConfig,
     /// μ, and V as the last output.
     progress: Progress,
     /// ρ(w): a tensor without kernels over states.
@@ -144,7 +144,7 @@ struct Scratch {
 
 impl ActorCritic {
     /// θ = 0 and V = 0.
-    pub fn new(task: &BatchTask<'_>, settings: ActorCriticSettings, seed: u64) -> Result<Self, LearnError> {
+    pub fn new(task: &VecTask<'_>, settings: ActorCriticConfig, seed: u64) -> Result<Self, LearnError> {
         settings.check()?;
         let progress = Progress::new(task, &settings.kernels, 1, seed)?;
         let average = Tensor::zeros(Vec::new(), progress.tensor.multipliers().to_vec(), 1)?;
@@ -152,7 +152,7 @@ impl ActorCritic {
     }
 
     /// The settings.
-    pub fn settings(&self) -> &ActorCriticSettings {
+    pub fn settings(&self) -> &ActorCriticConfig {
         &self.settings
     }
 
@@ -177,7 +177,7 @@ impl ActorCritic {
     }
 
     /// The rewards that occurred.
-    pub fn seen(&self) -> &SeenRewards {
+    pub fn seen(&self) -> &RewardSample {
         &self.progress.seen
     }
 
@@ -190,13 +190,13 @@ impl ActorCritic {
     /// the mean of |A|.
     ///
     /// After an error the training is as it was before the call.
-    pub fn iterate(&mut self, task: &BatchTask<'_>) -> Result<Named<f64>, LearnError> {
+    pub fn iterate(&mut self, task: &VecTask<'_>) -> Result<Named<f64>, LearnError> {
         let before = self.clone();
         self.block(task).inspect_err(|_| *self = before)
     }
 
-    fn block(&mut self, task: &BatchTask<'_>) -> Result<Named<f64>, LearnError> {
-        let ActorCriticSettings { sampler, sigma, length, rollouts, block, .. } = self.settings;
+    fn block(&mut self, task: &VecTask<'_>) -> Result<Named<f64>, LearnError> {
+        let ActorCriticConfig { sampler, sigma, length, rollouts, block, .. } = self.settings;
         let iteration = self.iteration() + 1;
         let mut scratch = match self.scratch.take() {
             Some(scratch) => scratch,
@@ -222,7 +222,7 @@ impl ActorCritic {
                 return Err(LearnError::Diverged { iteration, quantity, value: sum });
             }
             total += sum;
-            if self.settings.targets == Targets::Average {
+            if self.settings.targets == Criterion::Average {
                 self.average(&mut scratch);
             }
             self.credit(&mut scratch);
@@ -253,8 +253,8 @@ impl ActorCritic {
     /// Adds up the gradients of Σ_t log π_θ(a_t|s_t, w) A_t and of the error of V, times their steps.
     fn credit(&self, scratch: &mut Scratch) {
         let Scratch { rollout: Rollout { field, steps, .. }, advantages: a, values, .. } = scratch;
-        let ActorCriticSettings { targets, gamma, trace, step_size, critic_step, sigma, .. } = self.settings;
-        let gamma = if targets == Targets::Average { 1.0 } else { gamma };
+        let ActorCriticConfig { targets, gamma, trace, step_size, critic_step, sigma, .. } = self.settings;
+        let gamma = if targets == Criterion::Average { 1.0 } else { gamma };
         advantages(a, values, gamma, trace);
         let norm = self.progress.tensor.norm();
         let (step_size, critic_step) = (step_size / norm, critic_step / (norm * a.len() as f64));
@@ -296,11 +296,11 @@ mod tests {
     use super::*;
     use crate::rbf::tests::Line;
 
-    fn short() -> ActorCriticSettings {
-        ActorCriticSettings { rollouts: 10_000, block: 1_000, ..ActorCriticSettings::default() }
+    fn short() -> ActorCriticConfig {
+        ActorCriticConfig { rollouts: 10_000, block: 1_000, ..ActorCriticConfig::default() }
     }
 
-    fn returns(learner: &mut ActorCritic, task: &BatchTask<'_>) -> Vec<f64> {
+    fn returns(learner: &mut ActorCritic, task: &VecTask<'_>) -> Vec<f64> {
         let count = learner.iterations();
         (0..count).map(|_| *learner.iterate(task).unwrap().get("return").unwrap()).collect()
     }
@@ -309,8 +309,8 @@ mod tests {
     fn returns_improve_with_both_targets() {
         let line = Line::new();
         let task = line.task();
-        for settings in [ActorCriticSettings::default(), ActorCriticSettings::average()] {
-            let settings = ActorCriticSettings { rollouts: 10_000, block: 100, ..settings };
+        for settings in [ActorCriticConfig::default(), ActorCriticConfig::average()] {
+            let settings = ActorCriticConfig { rollouts: 10_000, block: 100, ..settings };
             let found = returns(&mut ActorCritic::new(&task, settings, 0).unwrap(), &task);
             let (first, last) = (found[0], found[90..].iter().sum::<f64>() / 10.0);
             // A random walk is near what it is after for a quarter of the time; going to the better side is most of it.
@@ -322,13 +322,13 @@ mod tests {
     fn settings_out_of_range_and_damaged_states_are_refused() {
         let (line, good) = (Line::new(), short());
         for bad in [
-            ActorCriticSettings { gamma: 1.0, ..good },
-            ActorCriticSettings { trace: 1.1, ..good },
-            ActorCriticSettings { step_size: -1.0, ..good },
-            ActorCriticSettings { critic_step: f64::INFINITY, ..good },
-            ActorCriticSettings { length: 0, ..good },
-            ActorCriticSettings { sampler: Sampler::Box { high: 5.0 }, ..good },
-            ActorCriticSettings { kernels: RbfSettings::literal(), ..good },
+            ActorCriticConfig { gamma: 1.0, ..good },
+            ActorCriticConfig { trace: 1.1, ..good },
+            ActorCriticConfig { step_size: -1.0, ..good },
+            ActorCriticConfig { critic_step: f64::INFINITY, ..good },
+            ActorCriticConfig { length: 0, ..good },
+            ActorCriticConfig { sampler: WeightSampler::Box { high: 5.0 }, ..good },
+            ActorCriticConfig { kernels: RbfConfig::literal(), ..good },
         ] {
             assert!(ActorCritic::new(&line.task(), bad, 0).is_err(), "{bad:?}");
         }

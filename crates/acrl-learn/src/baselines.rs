@@ -2,7 +2,7 @@
 //! the weights of the rewards change while it trains.
 //!
 //! All of them share a trainer, [`Baseline`]: a stretch of experience at the weights w = (1, λ)/(1 + Σλ), a step on the
-//! policy by one of the [`BlindLearner`]s, and then the method's rule for λ, given the deficits g = c − r̄ of that
+//! policy by one of the [`UnconditionedLearner`]s, and then the method's rule for λ, given the deficits g = c − r̄ of that
 //! stretch, all in units of the rewards' ranges. Networks, budget and seeds are those of the learner it is compared with.
 //!
 //! | method | rule | guaranteed | not guaranteed |
@@ -24,15 +24,15 @@ pub mod pid_lagrangian;
 pub mod primal_averaging;
 pub mod primal_dual;
 
-use acrl::{BatchTask, Named};
+use acrl::{Named, VecTask};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{length, setting};
 use crate::policy_gradient::Credit;
-use crate::ppo::{Blind, PpoSettings};
+use crate::ppo::{PpoConfig, UnconditionedPpo};
 use crate::rbf::Weighting;
-use crate::sampler::normalise;
-use crate::{Coverage, LearnError, PolicyGradient, PolicyGradientSettings, SeenRewards, TrainedPolicy};
+use crate::weight_sampler::normalise;
+use crate::{Coverage, LearnError, PolicyGradient, PolicyGradientConfig, RewardSample, TrainedPolicy};
 use dual_descent::DualDescent;
 use pid_lagrangian::{Gains, PidLagrangian};
 pub use primal_averaging::Snapshots;
@@ -65,7 +65,7 @@ pub enum Method {
 
 impl Method {
     /// Fixed weights, the same for all rewards of a task.
-    pub fn even(task: &BatchTask<'_>) -> Self {
+    pub fn even(task: &VecTask<'_>) -> Self {
         Self::FixedWeights { multipliers: vec![1.0; task.specification().requirements().len()] }
     }
 
@@ -179,19 +179,19 @@ impl Rule {
 
 /// What improves π(s).
 #[derive(Debug, Clone, PartialEq)]
-pub enum BlindLearner {
+pub enum UnconditionedLearner {
     /// Networks, with [`ppo`](crate::ppo)'s step.
-    Ppo(PpoSettings),
+    Ppo(PpoConfig),
     /// Kernels over the state, with the step of [`policy_gradient`](crate::policy_gradient): λ moves after every rollout. With the
     /// literal credit all rollouts are one trajectory and λ is raw, as in the paper's Section IV; else every other one starts
     /// anew, and the weights are normalised.
-    PolicyGradient(PolicyGradientSettings),
+    PolicyGradient(PolicyGradientConfig),
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Learner {
-    Ppo(Box<Blind>),
+    Ppo(Box<UnconditionedPpo>),
     PolicyGradient(Box<PolicyGradient>),
 }
 
@@ -218,9 +218,9 @@ pub struct Baseline {
 impl Baseline {
     /// A training from scratch.
     pub fn new(
-        task: &BatchTask<'_>,
+        task: &VecTask<'_>,
         method: Method,
-        learner: BlindLearner,
+        learner: UnconditionedLearner,
         seed: u64,
     ) -> Result<Self, LearnError> {
         let requirements = task.specification().requirements();
@@ -228,12 +228,14 @@ impl Baseline {
         method.check(m)?;
         let mut state = Vec::new();
         let learner = match learner {
-            BlindLearner::Ppo(settings) => Learner::Ppo(Box::new(Blind::new(task, settings, seed)?)),
-            BlindLearner::PolicyGradient(mut settings) => {
+            UnconditionedLearner::Ppo(settings) => {
+                Learner::Ppo(Box::new(UnconditionedPpo::new(task, settings, seed)?))
+            }
+            UnconditionedLearner::PolicyGradient(mut settings) => {
                 settings.kernels.weighting = Weighting::Nothing;
-                let mut start = acrl::Rows::zeros(task.environment().state_dimension(), 1);
+                let mut start = acrl::BatchMatrix::zeros(task.environment().state_dimension(), 1);
                 task.environment().reset(&mut start, 0, &mut acrl::Rng::stream(seed, 1))?;
-                state.extend(start.lane(0));
+                state.extend(start.column(0));
                 Learner::PolicyGradient(Box::new(PolicyGradient::new(task, settings, seed)?))
             }
         };
@@ -258,7 +260,7 @@ impl Baseline {
     /// One iteration of the learner; `multiplier.NAME` among its figures is λ in units of ranges.
     ///
     /// On an error the policy is as it was before the iteration.
-    pub fn iterate(&mut self, task: &BatchTask<'_>) -> Result<Named<f64>, LearnError> {
+    pub fn iterate(&mut self, task: &VecTask<'_>) -> Result<Named<f64>, LearnError> {
         let mut means = vec![0.0; self.online.len()];
         let mut figures = match &self.learner {
             Learner::Ppo(_) => self.iterate_ppo(task, &mut means)?,
@@ -274,7 +276,7 @@ impl Baseline {
 
     fn iterate_ppo(
         &mut self,
-        task: &BatchTask<'_>,
+        task: &VecTask<'_>,
         means: &mut [f64],
     ) -> Result<Vec<(String, f64)>, LearnError> {
         let (weights, left) = (self.weights(), self.left());
@@ -296,7 +298,7 @@ impl Baseline {
     /// A block of rollouts.
     fn iterate_gradient(
         &mut self,
-        task: &BatchTask<'_>,
+        task: &VecTask<'_>,
         means: &mut [f64],
     ) -> Result<Vec<(String, f64)>, LearnError> {
         let iteration = self.iteration() + 1;
@@ -355,7 +357,7 @@ impl Baseline {
         1.0 - (self.stretches % round) as f64 / round as f64
     }
 
-    /// Whether the paper is taken at its word: see [`BlindLearner::PolicyGradient`].
+    /// Whether the paper is taken at its word: see [`UnconditionedLearner::PolicyGradient`].
     fn one_trajectory(&self) -> bool {
         match &self.learner {
             Learner::Ppo(_) => false,
@@ -376,7 +378,7 @@ impl Baseline {
         match &self.learner {
             Learner::Ppo(_) => true,
             Learner::PolicyGradient(learner) => {
-                let PolicyGradientSettings { rollouts, block, .. } = *learner.settings();
+                let PolicyGradientConfig { rollouts, block, .. } = *learner.settings();
                 learner.rollouts().is_multiple_of(block) || learner.rollouts() >= rollouts
             }
         }
@@ -457,7 +459,7 @@ impl Baseline {
     }
 
     /// The rewards that occurred.
-    pub fn seen(&self) -> &SeenRewards {
+    pub fn seen(&self) -> &RewardSample {
         match &self.learner {
             Learner::Ppo(learner) => learner.seen(),
             Learner::PolicyGradient(learner) => learner.seen(),

@@ -110,7 +110,7 @@ mod tests {
     use super::*;
     use crate::outcome::violation;
     use crate::test_models::{machine, monitoring, running, third};
-    use acrl_exact::{Answer, SolveOptions, solve};
+    use acrl_exact::{Solution, SolveOptions, solve};
 
     #[test]
     fn on_example_1_every_stopped_policy_is_infeasible_and_the_average_is_not() {
@@ -132,7 +132,7 @@ mod tests {
     fn the_multipliers_come_near_the_optimal_ones_in_any_units() {
         let model = machine();
         let task = FiniteTask::new(&model, &running(0.9, 0.3)).unwrap();
-        let Answer::Optimal(optimum) =
+        let Solution::Optimal(optimum) =
             solve(&task, &SolveOptions::default(), &mut |_| std::ops::ControlFlow::Continue(())).unwrap()
         else {
             panic!("feasible")

@@ -1,6 +1,6 @@
 //! Learners of Algorithm 1, and the baselines it is compared with. One file is one method, and reads from top to bottom.
 //!
-//! For continuous problems ([`acrl::BatchTask`]):
+//! For continuous problems ([`acrl::VecTask`]):
 //!
 //! | learner | is |
 //! |---|---|
@@ -51,11 +51,15 @@
 
 pub mod actor_critic;
 pub mod baselines;
+mod calibrate;
 mod coverage;
+pub mod criterion;
 pub mod dual_descent;
 mod error;
+mod evaluate_library;
 pub mod fixed_weights;
 mod grid;
+mod library_evaluator;
 mod outcome;
 mod policy_file;
 pub mod policy_gradient;
@@ -63,33 +67,29 @@ pub mod ppo;
 pub mod primal_averaging;
 pub mod primal_dual;
 pub mod rbf;
-mod rehearse;
-pub mod sampler;
-mod seen;
-mod settle;
-mod settling;
+mod reward_sample;
 mod stationary;
 pub mod tabular;
-pub mod targets;
 #[cfg(test)]
 mod test_models;
 mod trained;
+pub mod weight_sampler;
 
-pub use actor_critic::{ActorCritic, ActorCriticSettings};
-pub use baselines::{Baseline, BlindLearner, Method, Snapshots};
+pub use actor_critic::{ActorCritic, ActorCriticConfig};
+pub use baselines::{Baseline, Method, Snapshots, UnconditionedLearner};
+pub use calibrate::{CalibrationResult, ExecutionDefaults, calibrate};
 pub use coverage::{Coverage, CoverageReport};
+pub use criterion::Criterion;
 pub use error::LearnError;
+pub use evaluate_library::settle;
+pub use library_evaluator::LibraryEvaluator;
 pub use outcome::Outcome;
 pub use policy_file::{PolicyFile, PolicyFileError, TrainingRecord};
-pub use policy_gradient::{PolicyGradient, PolicyGradientSettings};
-pub use ppo::{LivePpo, MlpPolicy, Ppo, PpoSettings};
-pub use rbf::{RbfPolicy, RbfSettings, Weighting};
-pub use rehearse::{Advice, Rehearsed, rehearse};
-pub use sampler::Sampler;
-pub use seen::SeenRewards;
-pub use settle::settle;
-pub use settling::Settling;
+pub use policy_gradient::{PolicyGradient, PolicyGradientConfig};
+pub use ppo::{ExternalPpo, MlpPolicy, Ppo, PpoConfig};
+pub use rbf::{RbfConfig, RbfPolicy, Weighting};
+pub use reward_sample::RewardSample;
 pub use stationary::Stationary;
-pub use tabular::{Tabular, TabularPolicy, TabularSettings};
-pub use targets::Targets;
+pub use tabular::{Tabular, TabularConfig, TabularPolicy};
 pub use trained::{TrainedPolicy, Training};
+pub use weight_sampler::WeightSampler;

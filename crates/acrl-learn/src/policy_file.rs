@@ -3,11 +3,11 @@
 //! The file is a `safetensors` container: the weights are tensors that any reader of that format opens, and the rest
 //! is metadata. It embeds the problem, so that `acrl run FILE` needs nothing else.
 
-use acrl::{BatchTask, Library, Multipliers, Objective, Requirement, Settled, Specification};
+use acrl::{LibraryEntry, Multipliers, Objective, PolicyLibrary, Requirement, Specification, VecTask};
 use acrl_files::{Container, ContainerError, Tensor};
 use serde::{Deserialize, Serialize};
 
-use crate::{Advice, Coverage, SeenRewards, TrainedPolicy};
+use crate::{Coverage, ExecutionDefaults, RewardSample, TrainedPolicy};
 
 /// What a policy file holds.
 #[derive(Debug, Clone)]
@@ -19,13 +19,13 @@ pub struct PolicyFile {
     /// π(s, λ).
     pub policy: TrainedPolicy,
     /// What it settles at when its weights are held.
-    pub library: Library,
+    pub library: PolicyLibrary,
     /// The weights it was trained on.
     pub coverage: Coverage,
     /// The rewards that occurred in training.
-    pub seen: SeenRewards,
+    pub seen: RewardSample,
     /// How to execute it, unless one knows better.
-    pub advice: Advice,
+    pub advice: ExecutionDefaults,
     /// Where it comes from.
     pub training: TrainingRecord,
 }
@@ -79,10 +79,10 @@ struct Meta {
     objective: Option<Objective>,
     requirements: Vec<Requirement>,
     policy: serde_json::Value,
-    library: Library,
+    library: PolicyLibrary,
     coverage: Coverage,
-    seen: SeenRewards,
-    advice: Advice,
+    seen: RewardSample,
+    advice: ExecutionDefaults,
     training: TrainingRecord,
 }
 
@@ -116,9 +116,9 @@ impl PolicyFile {
         let rewards = specification.requirements().len() + 1;
         let fits = |v: &Vec<f64>| v.len() == rewards && v.iter().all(|x| x.is_finite());
         let errors =
-            |e: &Settled| e.errors.is_empty() || (fits(&e.errors) && e.errors.iter().all(|x| *x >= 0.0));
+            |e: &LibraryEntry| e.errors.is_empty() || (fits(&e.errors) && e.errors.iter().all(|x| *x >= 0.0));
         let fits_entry =
-            |e: &Settled| fits(&e.weights) && fits(&e.values) && errors(e) && e.travel.iter().all(fits);
+            |e: &LibraryEntry| fits(&e.weights) && fits(&e.values) && errors(e) && e.travel.iter().all(fits);
         if !meta.library.entries.iter().all(fits_entry) {
             let message = format!("an entry of its library has not {rewards} weights and values");
             return Err(PolicyFileError::Inconsistent(message));
@@ -144,12 +144,12 @@ impl PolicyFile {
     }
 
     /// `Ok` if the policy can act in the task's environment: same observations, actions and rewards.
-    pub fn check(&self, task: &BatchTask<'_>) -> Result<(), PolicyFileError> {
+    pub fn check(&self, task: &VecTask<'_>) -> Result<(), PolicyFileError> {
         self.policy.check(task).map_err(PolicyFileError::Spaces)
     }
 
-    /// λ₀ for an execution with the task's bounds: [`Library::start`].
-    pub fn multipliers(&self, task: &BatchTask<'_>) -> Result<Multipliers, acrl::Error> {
+    /// λ₀ for an execution with the task's bounds: [`PolicyLibrary::start`].
+    pub fn multipliers(&self, task: &VecTask<'_>) -> Result<Multipliers, acrl::Error> {
         let bounds = task.specification().bounds();
         Multipliers::new(self.library.start(&bounds, task.scales(), task.has_objective()))
     }

@@ -17,12 +17,12 @@
 //! **Guaranteed**: an unbiased estimate of the gradient of the T-step return. **Not guaranteed**: that T steps
 //! see anything. From further away than T steps there is no signal: see [`actor_critic`](crate::actor_critic).
 
-use acrl::{BatchTask, Named};
+use acrl::{Named, VecTask};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::error::setting;
-use crate::rbf::{Progress, RbfPolicy, RbfSettings, Rollout, Tensor, Weighting};
-use crate::{Coverage, LearnError, Sampler, SeenRewards};
+use crate::rbf::{Progress, RbfConfig, RbfPolicy, Rollout, Tensor, Weighting};
+use crate::{Coverage, LearnError, RewardSample, WeightSampler};
 
 /// What an action is credited with.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -51,11 +51,11 @@ pub enum Credit {
 /// | `block` | 1,000 | 1,000 | rollouts in an iteration that is reported | 1 or more |
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct PolicyGradientSettings {
+pub struct PolicyGradientConfig {
     /// The features.
-    pub kernels: RbfSettings,
+    pub kernels: RbfConfig,
     /// Which weights are drawn.
-    pub sampler: Sampler,
+    pub sampler: WeightSampler,
     /// What an action is credited with.
     pub credit: Credit,
     /// η_θ.
@@ -70,11 +70,11 @@ pub struct PolicyGradientSettings {
     pub block: u64,
 }
 
-impl Default for PolicyGradientSettings {
+impl Default for PolicyGradientConfig {
     fn default() -> Self {
         Self {
-            kernels: RbfSettings::default(),
-            sampler: Sampler::Simplex,
+            kernels: RbfConfig::default(),
+            sampler: WeightSampler::Simplex,
             credit: Credit::ToGo { baseline_step: 0.5 },
             step_size: 0.003,
             sigma: 2.0,
@@ -85,10 +85,10 @@ impl Default for PolicyGradientSettings {
     }
 }
 
-impl PolicyGradientSettings {
+impl PolicyGradientConfig {
     /// Those of the paper, where it gives them.
     pub fn literal() -> Self {
-        let (kernels, sampler) = (RbfSettings::literal(), Sampler::Box { high: 5.0 });
+        let (kernels, sampler) = (RbfConfig::literal(), WeightSampler::Box { high: 5.0 });
         Self { kernels, sampler, credit: Credit::Total, step_size: 5e-5, ..Self::default() }
     }
 
@@ -99,7 +99,7 @@ impl PolicyGradientSettings {
 
     fn check(&self) -> Result<(), LearnError> {
         self.sampler.check()?;
-        let (weighting, in_box) = (self.kernels.weighting, matches!(self.sampler, Sampler::Box { .. }));
+        let (weighting, in_box) = (self.kernels.weighting, matches!(self.sampler, WeightSampler::Box { .. }));
         // Nobody draws weights for a policy that does not see them.
         if weighting != Weighting::Nothing && matches!(weighting, Weighting::Raw { .. }) != in_box {
             let expected = "a box (1) with raw multipliers, and only with them";
@@ -121,7 +121,7 @@ impl PolicyGradientSettings {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, remote = "Self")]
 pub struct PolicyGradient {
-    settings: PolicyGradientSettings,
+    settings: PolicyGradientConfig,
     /// μ, and b as the last output if there is one.
     progress: Progress,
     #[serde(skip)]
@@ -130,18 +130,14 @@ pub struct PolicyGradient {
 
 impl PolicyGradient {
     /// θ = 0.
-    pub fn new(
-        task: &BatchTask<'_>,
-        settings: PolicyGradientSettings,
-        seed: u64,
-    ) -> Result<Self, LearnError> {
+    pub fn new(task: &VecTask<'_>, settings: PolicyGradientConfig, seed: u64) -> Result<Self, LearnError> {
         settings.check()?;
         let progress = Progress::new(task, &settings.kernels, settings.extra(), seed)?;
         Ok(Self { settings, progress, rollout: None })
     }
 
     /// The settings.
-    pub fn settings(&self) -> &PolicyGradientSettings {
+    pub fn settings(&self) -> &PolicyGradientConfig {
         &self.settings
     }
 
@@ -176,7 +172,7 @@ impl PolicyGradient {
     }
 
     /// The rewards that occurred.
-    pub fn seen(&self) -> &SeenRewards {
+    pub fn seen(&self) -> &RewardSample {
         &self.progress.seen
     }
 
@@ -188,13 +184,13 @@ impl PolicyGradient {
     /// A block of rollouts, each with its step on θ. The figure `return` is the mean of r_λ, or of w·r, per step.
     ///
     /// After an error the training is as it was before the call.
-    pub fn iterate(&mut self, task: &BatchTask<'_>) -> Result<Named<f64>, LearnError> {
+    pub fn iterate(&mut self, task: &VecTask<'_>) -> Result<Named<f64>, LearnError> {
         let before = self.clone();
         self.block(task).inspect_err(|_| *self = before)
     }
 
-    fn block(&mut self, task: &BatchTask<'_>) -> Result<Named<f64>, LearnError> {
-        let PolicyGradientSettings { sampler, sigma, length, rollouts, block, .. } = self.settings;
+    fn block(&mut self, task: &VecTask<'_>) -> Result<Named<f64>, LearnError> {
+        let PolicyGradientConfig { sampler, sigma, length, rollouts, block, .. } = self.settings;
         let iteration = self.iteration() + 1;
         let mut rollout = self.take_rollout(task)?;
         let begin = self.progress.rollouts;
@@ -211,7 +207,7 @@ impl PolicyGradient {
     }
 
     /// Room for a rollout.
-    fn take_rollout(&mut self, task: &BatchTask<'_>) -> Result<Rollout, LearnError> {
+    fn take_rollout(&mut self, task: &VecTask<'_>) -> Result<Rollout, LearnError> {
         match self.rollout.take() {
             Some(rollout) => Ok(rollout),
             // One more step, for the state after the last action.
@@ -222,7 +218,7 @@ impl PolicyGradient {
     /// The step on θ; the return of the rollout.
     fn ascend(
         &mut self,
-        task: &BatchTask<'_>,
+        task: &VecTask<'_>,
         rollout: &mut Rollout,
         iteration: u64,
     ) -> Result<f64, LearnError> {
@@ -239,7 +235,7 @@ impl PolicyGradient {
     /// step on θ. Writes where it ended and the means of r₀ … r_m, in units of their ranges; returns that of w·r.
     pub(crate) fn learn(
         &mut self,
-        task: &BatchTask<'_>,
+        task: &VecTask<'_>,
         weights: &[f64],
         state: Option<&mut Vec<f64>>,
         means: &mut [f64],
@@ -248,7 +244,7 @@ impl PolicyGradient {
         let mut rollout = self.take_rollout(task)?;
         rollout.weights.copy_from_slice(weights);
         match &state {
-            Some(state) => rollout.state.set_lane(0, state),
+            Some(state) => rollout.state.set_column(0, state),
             None => task.environment().reset(&mut rollout.state, 0, &mut self.progress.rng)?,
         }
         rollout.go_on(task, &mut self.progress, self.settings.sigma)?;
@@ -257,15 +253,15 @@ impl PolicyGradient {
         means.iter_mut().zip(&rollout.sums).for_each(|(mean, sum)| *mean = sum / count);
         if let Some(state) = state {
             state.clear();
-            state.extend(rollout.state.lane(0));
+            state.extend(rollout.state.column(0));
         }
         self.rollout = Some(rollout);
         Ok(total / count)
     }
 
     /// Adds up η_θ Σ_t ∇ log π_θ(a_t|s_t, λ) A_t; returns the return of the rollout.
-    fn credit(&self, task: &BatchTask<'_>, rollout: &mut Rollout) -> f64 {
-        let PolicyGradientSettings { step_size, sigma, credit, .. } = self.settings;
+    fn credit(&self, task: &VecTask<'_>, rollout: &mut Rollout) -> f64 {
+        let PolicyGradientConfig { step_size, sigma, credit, .. } = self.settings;
         let Rollout { field, steps, weights, .. } = rollout;
         let mut total: f64 = steps.iter().map(|step| step.reward).sum();
         let mut coefficients = [0.0; Tensor::OUTPUTS];
@@ -324,16 +320,11 @@ mod tests {
     use super::*;
     use crate::rbf::tests::Line;
 
-    fn short() -> PolicyGradientSettings {
-        PolicyGradientSettings {
-            rollouts: 10_000,
-            block: 1_000,
-            sigma: 1.0,
-            ..PolicyGradientSettings::default()
-        }
+    fn short() -> PolicyGradientConfig {
+        PolicyGradientConfig { rollouts: 10_000, block: 1_000, sigma: 1.0, ..PolicyGradientConfig::default() }
     }
 
-    fn returns(learner: &mut PolicyGradient, task: &BatchTask<'_>) -> Vec<f64> {
+    fn returns(learner: &mut PolicyGradient, task: &VecTask<'_>) -> Vec<f64> {
         let count = learner.iterations();
         (0..count).map(|_| *learner.iterate(task).unwrap().get("return").unwrap()).collect()
     }
@@ -342,33 +333,33 @@ mod tests {
     fn returns_improve_in_both_modes() {
         let line = Line::new();
         let task = line.task();
-        let working = PolicyGradientSettings { block: 100, ..short() };
+        let working = PolicyGradientConfig { block: 100, ..short() };
         let found = returns(&mut PolicyGradient::new(&task, working, 0).unwrap(), &task);
         let (first, last) = (found[0], found[90..].iter().sum::<f64>() / 10.0);
         // A random walk is near what it is after for a quarter of the time; going to the better side is most of it.
         assert!(first < 0.45 && last > 0.6, "{first} {last}");
-        let literal = PolicyGradientSettings { sigma: 1.0, ..short_literal() };
+        let literal = PolicyGradientConfig { sigma: 1.0, ..short_literal() };
         let found = returns(&mut PolicyGradient::new(&task, literal, 0).unwrap(), &task);
         // r_λ = Σ λ_i (r_i − .3), with λ up to 5.
         assert!(found[9] > found[0] + 0.3, "{found:?}");
     }
 
-    fn short_literal() -> PolicyGradientSettings {
-        PolicyGradientSettings { rollouts: 10_000, ..PolicyGradientSettings::literal() }
+    fn short_literal() -> PolicyGradientConfig {
+        PolicyGradientConfig { rollouts: 10_000, ..PolicyGradientConfig::literal() }
     }
 
     #[test]
     fn settings_out_of_range_and_other_problems_are_refused() {
         let (line, good) = (Line::new(), short());
         for bad in [
-            PolicyGradientSettings { step_size: 0.0, ..good },
-            PolicyGradientSettings { sigma: f64::NAN, ..good },
-            PolicyGradientSettings { length: 0, ..good },
-            PolicyGradientSettings { rollouts: 0, ..good },
-            PolicyGradientSettings { block: 0, ..good },
-            PolicyGradientSettings { credit: Credit::ToGo { baseline_step: -1.0 }, ..good },
-            PolicyGradientSettings { sampler: Sampler::Box { high: 5.0 }, ..good },
-            PolicyGradientSettings { sampler: Sampler::Simplex, ..short_literal() },
+            PolicyGradientConfig { step_size: 0.0, ..good },
+            PolicyGradientConfig { sigma: f64::NAN, ..good },
+            PolicyGradientConfig { length: 0, ..good },
+            PolicyGradientConfig { rollouts: 0, ..good },
+            PolicyGradientConfig { block: 0, ..good },
+            PolicyGradientConfig { credit: Credit::ToGo { baseline_step: -1.0 }, ..good },
+            PolicyGradientConfig { sampler: WeightSampler::Box { high: 5.0 }, ..good },
+            PolicyGradientConfig { sampler: WeightSampler::Simplex, ..short_literal() },
         ] {
             assert!(PolicyGradient::new(&line.task(), bad, 0).is_err(), "{bad:?}");
         }
@@ -377,7 +368,7 @@ mod tests {
         stored["settings"]["credit"] = serde_json::json!("total");
         assert!(serde_json::from_value::<PolicyGradient>(stored).is_err(), "an output too many");
         let requirement = vec![acrl::Requirement::at_least("left", 0.1).unwrap()];
-        let other = BatchTask::new(&line, acrl::Specification::new(None, requirement).unwrap()).unwrap();
+        let other = VecTask::new(&line, acrl::Specification::new(None, requirement).unwrap()).unwrap();
         assert!(learner.clone().iterate(&other).is_err(), "fewer requirements");
     }
 }

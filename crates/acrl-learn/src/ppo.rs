@@ -4,15 +4,15 @@
 //! multiplier is ever outside what they were trained on, and the reward is w·r. What makes it keep its promises
 //! on problems for which it was not tuned:
 //!
-//! - **the sampler**: half of the lanes run dual dynamics while they train, and so see what an executor asks for;
+//! - **the sampler**: half of the environments run dual dynamics while they train, and so see what an executor asks for;
 //! - **one critic head per reward**, and A = Σ w_i A_i: a head learns an average reward, whatever the weights;
-//! - **no neglect**: states in which a reward was had are kept, and lanes are sent there;
+//! - **no neglect**: states in which a reward was had are kept, and environments are sent there;
 //! - **the library**: at the end the policy is held at many weights, and what it settles at is kept.
 //!
 //! | Setting | Default | Purpose | Range |
 //! |---|---|---|---|
-//! | `decisions` | 4,000,000 | decisions in all lanes, each of `hold` environment steps | ≥ 1 |
-//! | `lanes` | 512 | copies of the environment | 2 to 65,536 |
+//! | `decisions` | 4,000,000 | decisions in all environments, each of `hold` environment steps | ≥ 1 |
+//! | `environments` | 512 | copies of the environment | 2 to 65,536 |
 //! | `segment` | 32 | decisions between two updates; w is constant in a segment | 1 to 4,096 |
 //! | `hold` | the environment's | steps for which an action is held: a decision | 1 to 1,000 |
 //! | `passes` | 5 | passes over an iteration's decisions | 1 to 100 |
@@ -32,43 +32,43 @@
 
 mod action;
 mod average;
-mod blind;
 mod chunk;
-mod curriculum;
+mod count_bonus;
 mod episodes;
-mod holding;
-mod live;
+mod external;
 mod networks;
-mod novelty;
 mod policy;
 mod rollout;
 mod statistics;
+mod sticky_actions;
+mod unconditioned;
+mod weight_curriculum;
 
-use acrl::{BatchTask, Named, Rng, Rows};
+use acrl::{BatchMatrix, Named, Rng, VecTask};
 use serde::{Deserialize, Serialize};
 
 pub use action::ActionHeads;
-pub(crate) use blind::Blind;
 #[doc(hidden)]
 pub use episodes::{EpisodeNotes, Episodes};
-pub use live::{After, LivePpo};
+pub use external::{After, ExternalPpo};
 pub(crate) use networks::Figures;
 pub use policy::{Inputs, MlpPolicy};
+pub(crate) use unconditioned::UnconditionedPpo;
 
 use crate::error::setting;
-use crate::{Coverage, LearnError, Sampler, SeenRewards, Targets};
-use curriculum::Curriculum;
+use crate::{Coverage, Criterion, LearnError, RewardSample, WeightSampler};
 use networks::Networks;
 use rollout::Rollout;
+use weight_curriculum::WeightCurriculum;
 
 /// The settings; see the [module](self).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct PpoSettings {
-    /// Decisions in all lanes.
+pub struct PpoConfig {
+    /// Decisions in all environments.
     pub decisions: u64,
     /// Copies of the environment.
-    pub lanes: usize,
+    pub num_envs: usize,
     /// Decisions between two updates.
     pub segment: usize,
     /// Steps for which an action is held; the environment's own number if absent.
@@ -81,7 +81,7 @@ pub struct PpoSettings {
     pub step_size: f64,
     /// What the critic learns.
     #[serde(default)]
-    pub targets: Targets,
+    pub targets: Criterion,
     /// γ per decision.
     pub discount: f64,
     /// κ of the generalised advantages.
@@ -101,20 +101,20 @@ pub struct PpoSettings {
     /// Widths of the hidden layers.
     pub hidden: Vec<usize>,
     /// The weights to train on.
-    pub sampler: Sampler,
+    pub sampler: WeightSampler,
 }
 
-impl Default for PpoSettings {
+impl Default for PpoConfig {
     fn default() -> Self {
         Self {
             decisions: 4_000_000,
-            lanes: 512,
+            num_envs: 512,
             segment: 32,
             hold: None,
             passes: 5,
             minibatch: 1024,
             step_size: 1e-3,
-            targets: Targets::Discounted,
+            targets: Criterion::Discounted,
             discount: 0.985,
             trace: 0.95,
             clip: 0.2,
@@ -124,15 +124,15 @@ impl Default for PpoSettings {
             advantage_floor: 0.0,
             gradient_norm: 0.5,
             hidden: vec![64, 64],
-            sampler: Sampler::Dual,
+            sampler: WeightSampler::Dual,
         }
     }
 }
 
-impl PpoSettings {
+impl PpoConfig {
     /// Iterations that it takes to make all decisions.
     fn iterations(&self) -> u64 {
-        self.decisions.div_ceil((self.lanes * self.segment) as u64).max(1)
+        self.decisions.div_ceil((self.num_envs * self.segment) as u64).max(1)
     }
 
     /// σ is free in the first half of the training, and then held below a bound that goes down geometrically;
@@ -147,18 +147,18 @@ impl PpoSettings {
     }
 
     fn check(&self) -> Result<(), LearnError> {
-        self.check_lanes(2)
+        self.check_envs(2)
     }
 
-    /// `Ok` if all settings are in their ranges, with so many lanes at least.
-    fn check_lanes(&self, least: usize) -> Result<(), LearnError> {
+    /// `Ok` if all settings are in their ranges, with so many environments at least.
+    fn check_envs(&self, least: usize) -> Result<(), LearnError> {
         let whole = |name, value: usize, most: usize, expected| {
             setting(name, value as f64, 1.0..=most as f64, expected)
         };
         setting("decisions", self.decisions as f64, 1.0.., "at least 1")?;
-        let lanes =
+        let num_envs =
             if least == 1 { "a whole number from 1 to 65,536" } else { "a whole number from 2 to 65,536" };
-        setting("lanes", self.lanes as f64, least as f64..=65_536.0, lanes)?;
+        setting("num_envs", self.num_envs as f64, least as f64..=65_536.0, num_envs)?;
         whole("segment", self.segment, 4096, "a whole number from 1 to 4,096")?;
         whole("hold", self.hold.unwrap_or(1), 1000, "a whole number from 1 to 1,000")?;
         whole("passes", self.passes, 100, "a whole number from 1 to 100")?;
@@ -175,7 +175,7 @@ impl PpoSettings {
         setting("gradient_norm", self.gradient_norm, open.., "a number above 0")?;
         whole("hidden", self.hidden.len(), 8, "1 to 8 layers")?;
         self.sampler.check()?;
-        if let Sampler::Box { high } = self.sampler {
+        if let WeightSampler::Box { high } = self.sampler {
             let expected = "no box: the weights are normalised";
             return Err(LearnError::Setting { name: "sampler", value: high, expected });
         }
@@ -190,14 +190,14 @@ impl PpoSettings {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ppo {
-    settings: PpoSettings,
+    settings: PpoConfig,
     networks: Networks,
-    curriculum: Curriculum,
+    curriculum: WeightCurriculum,
     coverage: Coverage,
-    seen: SeenRewards,
-    /// The states of all lanes.
-    state: Rows,
-    /// A generator for each lane, and one for the order of minibatches.
+    seen: RewardSample,
+    /// The states of all environments.
+    state: BatchMatrix,
+    /// A generator for each environment, and one for the order of minibatches.
     rngs: Vec<Rng>,
     rng: Rng,
     hold: usize,
@@ -206,9 +206,9 @@ pub struct Ppo {
     scratch: Option<Scratch>,
 }
 
-/// Every so many decisions the rewards of all lanes are looked at for ones that have not been seen.
+/// Every so many decisions the rewards of all environments are looked at for ones that have not been seen.
 const LOOK: usize = 8;
-/// The lanes of an iteration whose weights count as a sample of what was trained on.
+/// The environments of an iteration whose weights count as a sample of what was trained on.
 const COVERED: usize = 16;
 
 /// What need not be stored.
@@ -216,33 +216,33 @@ const COVERED: usize = 16;
 struct Scratch {
     rollout: Rollout,
     /// At each decision: the states, and the rewards there.
-    states: Vec<Rows>,
-    had: Vec<Rows>,
-    observation: Rows,
-    actions: Rows,
-    named: Rows,
-    rewards: Rows,
+    states: Vec<BatchMatrix>,
+    had: Vec<BatchMatrix>,
+    observation: BatchMatrix,
+    actions: BatchMatrix,
+    named: BatchMatrix,
+    rewards: BatchMatrix,
     /// Mean rewards of the segment, in units of their ranges.
-    means: Rows,
+    means: BatchMatrix,
 }
 
 impl Ppo {
     /// A training from scratch.
-    pub fn new(task: &BatchTask<'_>, settings: PpoSettings, seed: u64) -> Result<Self, LearnError> {
+    pub fn new(task: &VecTask<'_>, settings: PpoConfig, seed: u64) -> Result<Self, LearnError> {
         settings.check()?;
         let environment = task.environment();
-        let lanes = settings.lanes;
+        let num_envs = settings.num_envs;
         let mut rng = Rng::stream(seed, u64::MAX);
-        let mut rngs: Vec<Rng> = (0..lanes as u64).map(|lane| Rng::stream(seed, lane)).collect();
-        let mut state = Rows::zeros(environment.state_dimension(), lanes);
-        for (lane, rng) in rngs.iter_mut().enumerate() {
-            environment.reset(&mut state, lane, rng)?;
+        let mut rngs: Vec<Rng> = (0..num_envs as u64).map(|env| Rng::stream(seed, env)).collect();
+        let mut state = BatchMatrix::zeros(environment.state_dimension(), num_envs);
+        for (env, rng) in rngs.iter_mut().enumerate() {
+            environment.reset(&mut state, env, rng)?;
         }
         Ok(Self {
             networks: Networks::new(task, &settings, &mut rng)?,
-            curriculum: Curriculum::new(task, settings.sampler, lanes, &mut rngs),
+            curriculum: WeightCurriculum::new(task, settings.sampler, num_envs, &mut rngs),
             coverage: Coverage::new(),
-            seen: SeenRewards::default(),
+            seen: RewardSample::default(),
             hold: settings.hold.unwrap_or_else(|| environment.hold()).max(1),
             state,
             rngs,
@@ -253,10 +253,10 @@ impl Ppo {
         })
     }
 
-    /// Experiences a segment in every lane and improves the networks by it.
+    /// Experiences a segment in every environment and improves the networks by it.
     ///
     /// On an error the networks are as they were before the iteration.
-    pub fn iterate(&mut self, task: &BatchTask<'_>) -> Result<Named<f64>, LearnError> {
+    pub fn iterate(&mut self, task: &VecTask<'_>) -> Result<Named<f64>, LearnError> {
         let mut scratch = self.scratch.take().unwrap_or_else(|| Scratch::new(task, &self.settings, self));
         self.experience(task, &mut scratch)?;
         self.networks.evaluate(&mut scratch.rollout, 0..self.settings.segment + 1);
@@ -281,16 +281,16 @@ impl Ppo {
         Ok(figures)
     }
 
-    /// One segment: every lane decides, holds its action, and decides again.
-    fn experience(&mut self, task: &BatchTask<'_>, scratch: &mut Scratch) -> Result<(), LearnError> {
+    /// One segment: every environment decides, holds its action, and decides again.
+    fn experience(&mut self, task: &VecTask<'_>, scratch: &mut Scratch) -> Result<(), LearnError> {
         let environment = task.environment();
         let Scratch { rollout, states, had, observation, actions, named, rewards, means } = scratch;
         let scales = task.scales();
         means.as_mut_slice().fill(0.0);
         self.networks.set_weights(rollout, self.curriculum.weights());
         for _ in 0..COVERED {
-            let lane = self.rng.index(self.settings.lanes);
-            self.coverage.visit(self.curriculum.weights().lane(lane), &mut self.rng);
+            let env = self.rng.index(self.settings.num_envs);
+            self.coverage.visit(self.curriculum.weights().column(env), &mut self.rng);
         }
         for t in 0..self.settings.segment {
             environment.observe(&self.state, observation);
@@ -321,7 +321,7 @@ impl Ppo {
     }
 
     /// The settings.
-    pub fn settings(&self) -> &PpoSettings {
+    pub fn settings(&self) -> &PpoConfig {
         &self.settings
     }
 
@@ -335,13 +335,13 @@ impl Ppo {
         self.settings.iterations()
     }
 
-    /// Environment steps done, in all lanes.
+    /// Environment steps done, in all environments.
     pub fn steps(&self) -> u64 {
-        self.iteration * (self.settings.lanes * self.settings.segment * self.hold) as u64
+        self.iteration * (self.settings.num_envs * self.settings.segment * self.hold) as u64
     }
 
     /// The rewards that occurred.
-    pub fn seen(&self) -> &SeenRewards {
+    pub fn seen(&self) -> &RewardSample {
         &self.seen
     }
 
@@ -365,14 +365,14 @@ impl Ppo {
 /// the networks say.
 fn figures(
     improved: Figures,
-    means: &Rows,
+    means: &BatchMatrix,
     weights: &[f32],
     mastered: &[f64],
     objective: bool,
 ) -> Named<f64> {
-    let (lanes, first) = (means.lanes(), usize::from(!objective));
-    let heads = means.as_slice()[first * lanes..].iter();
-    let reward = heads.zip(weights).map(|(r, w)| r * f64::from(*w)).sum::<f64>() / lanes as f64;
+    let (num_envs, first) = (means.num_envs(), usize::from(!objective));
+    let heads = means.as_slice()[first * num_envs..].iter();
+    let reward = heads.zip(weights).map(|(r, w)| r * f64::from(*w)).sum::<f64>() / num_envs as f64;
     [
         ("reward", reward),
         ("mastered", mastered[first..].iter().copied().fold(f64::INFINITY, f64::min)),
@@ -388,12 +388,12 @@ fn figures(
 }
 
 impl Scratch {
-    fn new(task: &BatchTask<'_>, settings: &PpoSettings, ppo: &Ppo) -> Self {
+    fn new(task: &VecTask<'_>, settings: &PpoConfig, ppo: &Ppo) -> Self {
         let environment = task.environment();
-        let rows = |n: usize| Rows::zeros(n, settings.lanes);
+        let rows = |n: usize| BatchMatrix::zeros(n, settings.num_envs);
         let rewards = task.scales().len();
         Self {
-            rollout: ppo.networks.rollout(settings.segment, settings.lanes),
+            rollout: ppo.networks.rollout(settings.segment, settings.num_envs),
             states: vec![rows(environment.state_dimension()); settings.segment],
             had: vec![rows(rewards); settings.segment],
             observation: rows(environment.observation_space().len()),

@@ -38,7 +38,7 @@ use crate::{LearnError, Stationary};
 /// | `records` | 1,000 | about how many snapshots to keep | 1 or more |
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct PrimalDualSettings {
+pub struct PrimalDualConfig {
     /// Rollouts to run.
     pub rollouts: u64,
     /// T₀, the steps of a rollout.
@@ -53,7 +53,7 @@ pub struct PrimalDualSettings {
     pub records: u64,
 }
 
-impl Default for PrimalDualSettings {
+impl Default for PrimalDualConfig {
     fn default() -> Self {
         Self {
             rollouts: 400_000,
@@ -102,7 +102,7 @@ pub struct Snapshot {
 /// iteration with the multipliers as its figures, and may stop the training.
 pub fn primal_dual(
     task: &FiniteTask<'_>,
-    settings: &PrimalDualSettings,
+    settings: &PrimalDualConfig,
     rng: &mut Rng,
     observer: &mut dyn Observer,
 ) -> Result<PrimalDual, LearnError> {
@@ -187,7 +187,7 @@ pub fn primal_dual(
     })
 }
 
-fn check(settings: &PrimalDualSettings) -> Result<(), LearnError> {
+fn check(settings: &PrimalDualConfig) -> Result<(), LearnError> {
     setting("rollouts", settings.rollouts as f64, 1.0.., "1 or more")?;
     setting("length", settings.length as f64, 1.0..=1e9, "1 to 1,000,000,000")?;
     setting("primal_step", settings.primal_step, f64::MIN_POSITIVE.., "a number above 0")?;
@@ -258,7 +258,7 @@ mod tests {
     use acrl::Silent;
     use std::ops::ControlFlow;
 
-    fn train(settings: &PrimalDualSettings, seed: u64) -> PrimalDual {
+    fn train(settings: &PrimalDualConfig, seed: u64) -> PrimalDual {
         let model = monitoring();
         let task = FiniteTask::new(&model, &third()).unwrap();
         primal_dual(&task, settings, &mut Rng::new(seed), &mut Silent).unwrap()
@@ -285,7 +285,7 @@ mod tests {
         let model = monitoring();
         let task = FiniteTask::new(&model, &third()).unwrap();
         for seed in 0..3 {
-            let trained = train(&PrimalDualSettings::default(), seed);
+            let trained = train(&PrimalDualConfig::default(), seed);
             assert!(violation(&task, &trained.online) < 0.01, "seed {seed}: {:?}", trained.online);
             assert!((trained.online.objective() - 1.0 / 3.0).abs() < 0.02, "{:?}", trained.online);
             for statistics in &trained.multipliers {
@@ -311,7 +311,7 @@ mod tests {
     #[test]
     fn without_the_factor_the_policy_gets_stuck_and_the_multipliers_grow() {
         for seed in 0..2 {
-            let trained = train(&PrimalDualSettings { scaled: false, ..Default::default() }, seed);
+            let trained = train(&PrimalDualConfig { scaled: false, ..Default::default() }, seed);
             let most = trained.multipliers.iter().map(|s| s.max).fold(0.0, f64::max);
             assert!(most > 100.0, "seed {seed}: {most}");
         }
@@ -319,7 +319,7 @@ mod tests {
 
     #[test]
     fn the_certificate_is_true_and_the_averages_are_those_of_the_rollouts() {
-        let settings = PrimalDualSettings { rollouts: 500, records: 500, ..Default::default() };
+        let settings = PrimalDualConfig { rollouts: 500, records: 500, ..Default::default() };
         let trained = train(&settings, 4);
         assert_eq!((trained.record.len(), trained.rollouts), (500, 500));
         for i in 0..3 {
@@ -337,16 +337,16 @@ mod tests {
         let model = monitoring();
         let task = FiniteTask::new(&model, &third()).unwrap();
         let mut stop = |_: &Event<'_>| ControlFlow::Break(());
-        let settings = PrimalDualSettings { rollouts: 1_000, records: 100, ..Default::default() };
+        let settings = PrimalDualConfig { rollouts: 1_000, records: 100, ..Default::default() };
         let stopped = primal_dual(&task, &settings, &mut Rng::new(0), &mut stop).unwrap();
         assert_eq!((stopped.rollouts, stopped.record.len()), (10, 1));
         assert_eq!(stopped.multipliers[0].max, stopped.multipliers[0].last);
         for bad in [
-            PrimalDualSettings { rollouts: 0, ..settings },
-            PrimalDualSettings { length: 0, ..settings },
-            PrimalDualSettings { primal_step: -1.0, ..settings },
-            PrimalDualSettings { dual_step: f64::NAN, ..settings },
-            PrimalDualSettings { records: 0, ..settings },
+            PrimalDualConfig { rollouts: 0, ..settings },
+            PrimalDualConfig { length: 0, ..settings },
+            PrimalDualConfig { primal_step: -1.0, ..settings },
+            PrimalDualConfig { dual_step: f64::NAN, ..settings },
+            PrimalDualConfig { records: 0, ..settings },
         ] {
             assert!(primal_dual(&task, &bad, &mut Rng::new(0), &mut Silent).is_err(), "{bad:?}");
         }

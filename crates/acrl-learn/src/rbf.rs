@@ -15,7 +15,7 @@ mod kernels;
 mod rollout;
 mod tensor;
 
-use acrl::{ActionPart, BatchPolicy, BatchTask, Error, Interval, Rng, Rows};
+use acrl::{ActionPart, BatchMatrix, Error, Interval, Rng, VecPolicy, VecTask};
 use pulp::{Arch, Simd, WithSimd};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -64,7 +64,7 @@ pub enum Weighting {
 /// The product of all, times the coordinates of an action, is at most 33,554,432.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct RbfSettings {
+pub struct RbfConfig {
     /// What the kernels over the multipliers see.
     pub weighting: Weighting,
     /// Kernels per coordinate of an observation.
@@ -73,13 +73,13 @@ pub struct RbfSettings {
     pub weight_nodes: usize,
 }
 
-impl Default for RbfSettings {
+impl Default for RbfConfig {
     fn default() -> Self {
         Self { weighting: Weighting::Normalised, state_nodes: 11, weight_nodes: 3 }
     }
 }
 
-impl RbfSettings {
+impl RbfConfig {
     /// Those of the paper: kernels one unit apart over λ ∈ \[0, 5\]^m, 11 per coordinate of the state.
     pub fn literal() -> Self {
         Self { weighting: Weighting::Raw { high: 5.0, clamp: false }, state_nodes: 11, weight_nodes: 6 }
@@ -97,7 +97,7 @@ pub(crate) struct Prices {
 }
 
 impl Prices {
-    fn new(task: &BatchTask<'_>, weighting: Weighting) -> Self {
+    fn new(task: &VecTask<'_>, weighting: Weighting) -> Self {
         let positive = |r: &f64| if *r > 0.0 { *r } else { 1.0 };
         let scales = match weighting {
             Weighting::Raw { .. } => vec![1.0; task.scales().len()],
@@ -147,8 +147,8 @@ impl Prices {
 
 /// θ = 0 for a task, with `extra` outputs beside the coordinates of its actions.
 pub(crate) fn lay_out(
-    task: &BatchTask<'_>,
-    settings: &RbfSettings,
+    task: &VecTask<'_>,
+    settings: &RbfConfig,
     extra: usize,
 ) -> Result<(Tensor, Prices), LearnError> {
     let environment = task.environment();
@@ -184,7 +184,7 @@ pub(crate) fn units(parts: &[ActionPart]) -> Result<Vec<(f64, f64)>, LearnError>
 
 /// π_θ(a|s, λ): acts with its mean, or draws.
 ///
-/// What is done in a lane depends on nothing but that lane.
+/// What is done in an environment depends on nothing but that environment.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, remote = "Self")]
 pub struct RbfPolicy {
@@ -199,7 +199,7 @@ pub struct RbfPolicy {
     scratch: Option<Scratch>,
 }
 
-/// Room for one lane, so that acting allocates nothing.
+/// Room for one environment, so that acting allocates nothing.
 #[derive(Debug, Clone)]
 struct Scratch {
     kernels: Kernels,
@@ -268,7 +268,7 @@ impl RbfPolicy {
     }
 
     /// `Ok` if it can act in the task's environment; else what is different.
-    pub(crate) fn check(&self, task: &BatchTask<'_>) -> Result<(), String> {
+    pub(crate) fn check(&self, task: &VecTask<'_>) -> Result<(), String> {
         let environment = task.environment();
         let axes = environment.observation_space().iter().zip(self.tensor.state());
         let same = axes.clone().all(|(range, axis)| Axis::new(*range, axis.nodes).is_ok_and(|a| a == *axis));
@@ -309,24 +309,24 @@ impl PartialEq for RbfPolicy {
     }
 }
 
-impl BatchPolicy for RbfPolicy {
+impl VecPolicy for RbfPolicy {
     fn act(
         &mut self,
-        observation: &Rows,
-        weights: &Rows,
-        actions: &mut Rows,
+        observation: &BatchMatrix,
+        weights: &BatchMatrix,
+        actions: &mut BatchMatrix,
         rngs: &mut [Rng],
     ) -> Result<(), Error> {
-        let lanes = observation.lanes();
+        let num_envs = observation.num_envs();
         for (what, expected, found) in [
             ("rows of an observation", self.tensor.state().len(), observation.len()),
             ("weights of a policy", self.prices.scales.len(), weights.len()),
             ("rows of an action", self.units.len(), actions.len()),
-            ("lanes of weights", lanes, weights.lanes()),
-            ("lanes of actions", lanes, actions.lanes()),
-            ("generators", lanes, rngs.len()),
+            ("num_envs of weights", num_envs, weights.num_envs()),
+            ("num_envs of actions", num_envs, actions.num_envs()),
+            ("generators", num_envs, rngs.len()),
         ] {
-            if lanes > 0 && expected != found {
+            if num_envs > 0 && expected != found {
                 return Err(Error::Arity { what: what.into(), expected, found });
             }
         }
@@ -345,12 +345,12 @@ impl BatchPolicy for RbfPolicy {
     }
 }
 
-/// Acting in all lanes, one after the other; a struct so that the instructions of the machine reach the inner loops.
+/// Acting in all environments, one after the other; a struct so that the instructions of the machine reach the inner loops.
 struct Act<'a> {
     policy: &'a mut RbfPolicy,
-    observation: &'a Rows,
-    weights: &'a Rows,
-    actions: &'a mut Rows,
+    observation: &'a BatchMatrix,
+    weights: &'a BatchMatrix,
+    actions: &'a mut BatchMatrix,
     rngs: &'a mut [Rng],
 }
 
@@ -362,17 +362,17 @@ impl WithSimd for Act<'_> {
         let Self { policy, observation, weights, actions, rngs } = self;
         let RbfPolicy { tensor, prices, units, sigma, sampling, scratch } = policy;
         let Some(Scratch { kernels, weights: w, coordinates, means }) = scratch else { return };
-        for (lane, rng) in rngs.iter_mut().enumerate() {
+        for (env, rng) in rngs.iter_mut().enumerate() {
             for (i, w) in w.iter_mut().enumerate() {
-                *w = weights.at(i, lane);
+                *w = weights.at(i, env);
             }
             prices.coordinates(w, coordinates);
             kernels.set_multipliers(tensor.multipliers(), coordinates);
-            kernels.set_state(tensor.state(), (0..observation.len()).map(|row| observation.at(row, lane)));
+            kernels.set_state(tensor.state(), (0..observation.len()).map(|row| observation.at(row, env)));
             tensor.value(simd, kernels, means);
             for (i, ((middle, unit), mean)) in units.iter().zip(means.iter()).enumerate() {
                 let noise = if *sampling { *sigma * rng.normal() } else { 0.0 };
-                actions.set(i, lane, middle + unit * (mean + noise));
+                actions.set(i, env, middle + unit * (mean + noise));
             }
         }
     }

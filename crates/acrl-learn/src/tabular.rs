@@ -45,7 +45,7 @@ use crate::stationary::{check_rule, first_choices};
 /// least. With 300 points the weights are multiples of 1/23 for m = 2 and an objective.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct TabularSettings {
+pub struct TabularConfig {
     /// Transitions to learn from.
     pub steps: u64,
     /// Most points of the grid of weights.
@@ -56,7 +56,7 @@ pub struct TabularSettings {
     pub rollout: u64,
 }
 
-impl Default for TabularSettings {
+impl Default for TabularConfig {
     fn default() -> Self {
         Self { steps: 200_000, points: 300, decay: 0.7, rollout: 1_000 }
     }
@@ -65,7 +65,7 @@ impl Default for TabularSettings {
 /// The learner, with checked settings.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Tabular {
-    settings: TabularSettings,
+    settings: TabularConfig,
 }
 
 impl Tabular {
@@ -74,7 +74,7 @@ impl Tabular {
     const REPORTS: u64 = 100;
 
     /// Checks the settings.
-    pub fn new(settings: TabularSettings) -> Result<Self, LearnError> {
+    pub fn new(settings: TabularConfig) -> Result<Self, LearnError> {
         setting("steps", settings.steps as f64, 1.0.., "1 or more")?;
         setting("points", settings.points as f64, 1.0..=1e6, "1 to 1,000,000")?;
         let above_half = (std::ops::Bound::Excluded(0.5), std::ops::Bound::Included(1.0));
@@ -84,7 +84,7 @@ impl Tabular {
     }
 
     /// The settings.
-    pub fn settings(&self) -> &TabularSettings {
+    pub fn settings(&self) -> &TabularConfig {
         &self.settings
     }
 }
@@ -100,7 +100,7 @@ impl<'a> Learner<&'a FiniteCmdp> for Tabular {
         rng: &mut Rng,
         observer: &mut dyn Observer,
     ) -> Result<TabularPolicy, Error> {
-        let TabularSettings { steps, points, decay, rollout } = self.settings;
+        let TabularConfig { steps, points, decay, rollout } = self.settings;
         let model: &FiniteCmdp = task.environment();
         let choices = model.choice_count();
         let points = points.min(Self::TABLE / choices);
@@ -176,7 +176,7 @@ pub struct TabularPolicy {
 
 /// What the greedy rule of one grid point settles at.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Settled {
+pub struct LibraryEntry {
     /// w₀ … w_m, in the form of [`Multipliers::weights`].
     pub weights: Vec<f64>,
     /// The number of the action taken in each state.
@@ -252,7 +252,7 @@ impl TabularPolicy {
     /// What the greedy rule of each grid point settles at: the library of value vectors on which a
     /// diagnosis rests. In a model with several recurrent classes the values are expectations from
     /// the initial distribution.
-    pub fn settled(&self, task: &FiniteTask<'_>) -> Result<Vec<Settled>, LearnError> {
+    pub fn settled(&self, task: &FiniteTask<'_>) -> Result<Vec<LibraryEntry>, LearnError> {
         length("choices of the model", self.table.len() / self.grid.len(), task.model().choice_count())?;
         (0..self.grid.len())
             .map(|point| {
@@ -262,7 +262,7 @@ impl TabularPolicy {
                 let scaled = self.pad(self.grid.weights(point));
                 let weights = normalise(scaled.iter().zip(&self.scales).map(|(w, r)| w / r).collect());
                 let values = task.values(&rule)?;
-                Ok(Settled { weights, rule, values })
+                Ok(LibraryEntry { weights, rule, values })
             })
             .collect()
     }
@@ -380,12 +380,12 @@ mod tests {
     use super::*;
     use crate::test_models::{at_least, machine, monitoring, running, third};
     use acrl::{DualDynamics, EpochLength, Execution, Requirement, Silent, execute};
-    use acrl_exact::{Answer, SolveOptions, solve};
+    use acrl_exact::{Solution, SolveOptions, solve};
     use std::ops::ControlFlow;
 
     fn learn(model: &FiniteCmdp, specification: &Specification, seed: u64) -> TabularPolicy {
         let mut task = Task::new(model, specification.clone()).unwrap();
-        let tabular = Tabular::new(TabularSettings::default()).unwrap();
+        let tabular = Tabular::new(TabularConfig::default()).unwrap();
         tabular.train(&mut task, &mut Rng::new(seed), &mut Silent).unwrap()
     }
 
@@ -434,7 +434,7 @@ mod tests {
                 let task = FiniteTask::new(&model, &specification).unwrap();
                 let silent = &mut |_: &_| ControlFlow::Continue(());
                 let answer = solve(&task, &SolveOptions::default(), silent).unwrap();
-                let Answer::Optimal(optimum) = answer else { panic!("feasible") };
+                let Solution::Optimal(optimum) = answer else { panic!("feasible") };
                 let run = run(&model, &specification, &mut policy, (0.1, 20), 200_000);
                 for (entry, range) in run.certificate.requirements.iter().zip(task.scales()) {
                     assert!(entry.shortfall < 0.005 * range, "seed {seed} {up} {cost}: {entry:?}");
@@ -510,7 +510,7 @@ mod tests {
         let model = monitoring();
         assert_eq!(learn(&model, &third(), 7), learn(&model, &third(), 7));
         let mut task = Task::new(&model, third()).unwrap();
-        let tabular = Tabular::new(TabularSettings { steps: 1_050, ..Default::default() }).unwrap();
+        let tabular = Tabular::new(TabularConfig { steps: 1_050, ..Default::default() }).unwrap();
         let (mut events, mut stop_at) = (Vec::new(), u64::MAX);
         for _ in 0..2 {
             let mut observer = |event: &Event<'_>| {
@@ -538,17 +538,17 @@ mod tests {
 
     #[test]
     fn bad_settings_are_errors_with_the_value_and_the_range() {
-        let default = TabularSettings::default();
+        let default = TabularConfig::default();
         for bad in [
-            TabularSettings { steps: 0, ..default },
-            TabularSettings { points: 0, ..default },
-            TabularSettings { decay: 0.5, ..default },
-            TabularSettings { decay: f64::NAN, ..default },
-            TabularSettings { rollout: 0, ..default },
+            TabularConfig { steps: 0, ..default },
+            TabularConfig { points: 0, ..default },
+            TabularConfig { decay: 0.5, ..default },
+            TabularConfig { decay: f64::NAN, ..default },
+            TabularConfig { rollout: 0, ..default },
         ] {
             assert!(Tabular::new(bad).is_err(), "{bad:?}");
         }
-        let error = Tabular::new(TabularSettings { decay: 2.0, ..default }).unwrap_err().to_string();
+        let error = Tabular::new(TabularConfig { decay: 2.0, ..default }).unwrap_err().to_string();
         assert_eq!(error, "the setting 'decay' is 2, expected a number above 0.5 and up to 1");
     }
 }

@@ -1,6 +1,6 @@
 //! A training of whichever learner, and the policy that comes out of it.
 
-use acrl::{BatchPolicy, BatchTask, Error, Named, Rng, Rows};
+use acrl::{BatchMatrix, Error, Named, Rng, VecPolicy, VecTask};
 use acrl_files::{Container, Tensor};
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +8,7 @@ use crate::baselines::{Baseline, Snapshots};
 use crate::policy_file::{PolicyFileError, network_from, network_tensors};
 use crate::ppo::{ActionHeads, Inputs, MlpPolicy, Ppo};
 use crate::rbf::{RbfPolicy, RbfShape};
-use crate::{ActorCritic, Coverage, LearnError, PolicyGradient, SeenRewards};
+use crate::{ActorCritic, Coverage, LearnError, PolicyGradient, RewardSample};
 
 /// A training that can be stopped between two iterations, stored, and continued to the bit.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -59,7 +59,7 @@ impl Training {
     }
 
     /// One iteration; what it says about itself.
-    pub fn iterate(&mut self, task: &BatchTask<'_>) -> Result<Named<f64>, LearnError> {
+    pub fn iterate(&mut self, task: &VecTask<'_>) -> Result<Named<f64>, LearnError> {
         each!(self, learner => learner.iterate(task))
     }
 
@@ -100,7 +100,7 @@ impl Training {
     }
 
     /// The rewards that occurred so far.
-    pub fn seen(&self) -> &SeenRewards {
+    pub fn seen(&self) -> &RewardSample {
         each!(self, learner => learner.seen())
     }
 
@@ -122,12 +122,12 @@ pub enum TrainedPolicy {
     Snapshots(Box<Snapshots>),
 }
 
-impl BatchPolicy for TrainedPolicy {
+impl VecPolicy for TrainedPolicy {
     fn act(
         &mut self,
-        observation: &Rows,
-        weights: &Rows,
-        actions: &mut Rows,
+        observation: &BatchMatrix,
+        weights: &BatchMatrix,
+        actions: &mut BatchMatrix,
         rngs: &mut [Rng],
     ) -> Result<(), Error> {
         match self {
@@ -285,7 +285,7 @@ impl TrainedPolicy {
     }
 
     /// `Ok` if it can act in the task's environment; else what is different.
-    pub(crate) fn check(&self, task: &BatchTask<'_>) -> Result<(), String> {
+    pub(crate) fn check(&self, task: &VecTask<'_>) -> Result<(), String> {
         let environment = task.environment();
         let same = |what: &str, trained: String, found: String| {
             if trained == found {
@@ -316,14 +316,14 @@ impl TrainedPolicy {
 mod tests {
     use super::*;
     use crate::rbf::tests::Line;
-    use crate::{ActorCriticSettings, PolicyGradientSettings};
+    use crate::{ActorCriticConfig, PolicyGradientConfig};
 
     /// The learners with kernels, which keep the same contract.
-    fn trainings(task: &BatchTask<'_>, seed: u64) -> [Training; 2] {
+    fn trainings(task: &VecTask<'_>, seed: u64) -> [Training; 2] {
         let (rollouts, block) = (10_000, 1_000);
         let gradient =
-            PolicyGradientSettings { rollouts, block, sigma: 1.0, ..PolicyGradientSettings::default() };
-        let critic = ActorCriticSettings { rollouts, block, ..ActorCriticSettings::default() };
+            PolicyGradientConfig { rollouts, block, sigma: 1.0, ..PolicyGradientConfig::default() };
+        let critic = ActorCriticConfig { rollouts, block, ..ActorCriticConfig::default() };
         [
             Training::PolicyGradient(Box::new(PolicyGradient::new(task, gradient, seed).unwrap())),
             Training::ActorCritic(Box::new(ActorCritic::new(task, critic, seed).unwrap())),

@@ -2,14 +2,14 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use acrl::{
-    ActionPart, BatchEnvironment, BatchPolicy, BatchTask, Error, Interval, Objective, Requirement, Rng, Rows,
-    Specification, Steering,
+    ActionPart, BatchMatrix, Error, Executor, Interval, Objective, Requirement, Rng, Specification, VecEnv,
+    VecPolicy, VecTask,
 };
 use acrl_files::{Container, checkpoint};
 use acrl_learn::baselines::pid_lagrangian::Gains;
 use acrl_learn::{
-    Advice, Baseline, BlindLearner, Method, PolicyFile, PolicyGradientSettings, PpoSettings, Snapshots,
-    TrainedPolicy, Training, TrainingRecord, settle,
+    Baseline, ExecutionDefaults, Method, PolicyFile, PolicyGradientConfig, PpoConfig, Snapshots,
+    TrainedPolicy, Training, TrainingRecord, UnconditionedLearner, settle,
 };
 
 /// How much to spend: x of a purse of 1 yields √x, and 1 − x is saved. Nothing else changes.
@@ -26,15 +26,15 @@ impl Purse {
         Self { names: vec!["yield".into(), "saved".into()], unit: 1.0 }
     }
 
-    fn task(&self) -> BatchTask<'_> {
+    fn task(&self) -> VecTask<'_> {
         let requirement = Requirement::at_least("saved", 0.6).unwrap();
         let specification =
             Specification::new(Some(Objective::maximize("yield")), vec![requirement]).unwrap();
-        BatchTask::new(self, specification).unwrap()
+        VecTask::new(self, specification).unwrap()
     }
 }
 
-impl BatchEnvironment for Purse {
+impl VecEnv for Purse {
     fn state_dimension(&self) -> usize {
         1
     }
@@ -50,51 +50,51 @@ impl BatchEnvironment for Purse {
     fn reward_ranges(&self) -> &[Interval] {
         &[Interval { low: 0.0, high: 1.0 }; 2]
     }
-    fn reset(&self, state: &mut Rows, lane: usize, rng: &mut Rng) -> Result<(), Error> {
-        state.set(0, lane, rng.uniform());
+    fn reset(&self, state: &mut BatchMatrix, env: usize, rng: &mut Rng) -> Result<(), Error> {
+        state.set(0, env, rng.uniform());
         Ok(())
     }
-    fn observe(&self, state: &Rows, observation: &mut Rows) {
+    fn observe(&self, state: &BatchMatrix, observation: &mut BatchMatrix) {
         observation.as_mut_slice().copy_from_slice(state.as_slice());
     }
     fn step(
         &self,
-        state: &mut Rows,
-        actions: &Rows,
-        rewards: &mut Rows,
+        state: &mut BatchMatrix,
+        actions: &BatchMatrix,
+        rewards: &mut BatchMatrix,
         rngs: &mut [Rng],
     ) -> Result<(), Error> {
-        for lane in 0..state.lanes() {
-            let x = actions.at(0, lane).clamp(0.0, 1.0);
-            rewards.set(0, lane, self.unit * x.sqrt());
-            rewards.set(1, lane, self.unit * (1.0 - x));
-            state.set(0, lane, rngs[lane].uniform());
+        for env in 0..state.num_envs() {
+            let x = actions.at(0, env).clamp(0.0, 1.0);
+            rewards.set(0, env, self.unit * x.sqrt());
+            rewards.set(1, env, self.unit * (1.0 - x));
+            state.set(0, env, rngs[env].uniform());
         }
         Ok(())
     }
 }
 
-fn ppo(iterations: u64) -> BlindLearner {
-    BlindLearner::Ppo(PpoSettings {
+fn ppo(iterations: u64) -> UnconditionedLearner {
+    UnconditionedLearner::Ppo(PpoConfig {
         decisions: 1024 * iterations,
-        lanes: 64,
+        num_envs: 64,
         segment: 16,
         minibatch: 256,
         hidden: vec![8],
-        ..PpoSettings::default()
+        ..PpoConfig::default()
     })
 }
 
-fn kernels(rollouts: u64) -> BlindLearner {
-    BlindLearner::PolicyGradient(PolicyGradientSettings {
+fn kernels(rollouts: u64) -> UnconditionedLearner {
+    UnconditionedLearner::PolicyGradient(PolicyGradientConfig {
         rollouts,
         block: 100,
         sigma: 0.3,
-        ..PolicyGradientSettings::default()
+        ..PolicyGradientConfig::default()
     })
 }
 
-fn train(task: &BatchTask<'_>, method: Method, learner: BlindLearner) -> Baseline {
+fn train(task: &VecTask<'_>, method: Method, learner: UnconditionedLearner) -> Baseline {
     let mut baseline = Baseline::new(task, method, learner, 2).unwrap();
     while baseline.iteration() < baseline.iterations() {
         baseline.iterate(task).unwrap();
@@ -103,7 +103,7 @@ fn train(task: &BatchTask<'_>, method: Method, learner: BlindLearner) -> Baselin
 }
 
 /// What a policy settles at.
-fn settled(task: &BatchTask<'_>, policy: &mut TrainedPolicy) -> Vec<f64> {
+fn settled(task: &VecTask<'_>, policy: &mut TrainedPolicy) -> Vec<f64> {
     settle(task, policy, 0).unwrap().entries[0].values.clone()
 }
 
@@ -160,7 +160,7 @@ fn the_number_of_threads_and_an_interruption_change_nothing() {
     }
 }
 
-fn file(task: &BatchTask<'_>, baseline: Baseline) -> PolicyFile {
+fn file(task: &VecTask<'_>, baseline: Baseline) -> PolicyFile {
     let training = Training::Baseline(Box::new(baseline));
     let mut policy = training.policy();
     PolicyFile {
@@ -170,7 +170,7 @@ fn file(task: &BatchTask<'_>, baseline: Baseline) -> PolicyFile {
         policy,
         coverage: training.coverage().clone(),
         seen: training.seen().clone(),
-        advice: Advice { step_size: 1.0, epoch: 100, steering: Steering::Policy },
+        advice: ExecutionDefaults { step_size: 1.0, epoch: 100, steering: Executor::Policy },
         training: TrainingRecord {
             learner: training.learner().into(),
             method: training.method().into(),
@@ -182,18 +182,18 @@ fn file(task: &BatchTask<'_>, baseline: Baseline) -> PolicyFile {
     }
 }
 
-/// 30 actions in each of 20 lanes, at weights that are all different or all the same.
-fn acts(policy: &TrainedPolicy, same: bool) -> Vec<Rows> {
-    let lanes = 20;
-    let (mut policy, mut observation) = (policy.clone(), Rows::zeros(1, lanes));
-    let mut weights = Rows::zeros(2, lanes);
-    for lane in 0..lanes {
-        observation.set(0, lane, lane as f64 / lanes as f64);
-        weights.set_lane(lane, &if same { [1.0, 1.0] } else { [lane as f64, 1.0] });
+/// 30 actions in each of 20 environments, at weights that are all different or all the same.
+fn acts(policy: &TrainedPolicy, same: bool) -> Vec<BatchMatrix> {
+    let num_envs = 20;
+    let (mut policy, mut observation) = (policy.clone(), BatchMatrix::zeros(1, num_envs));
+    let mut weights = BatchMatrix::zeros(2, num_envs);
+    for env in 0..num_envs {
+        observation.set(0, env, env as f64 / num_envs as f64);
+        weights.set_column(env, &if same { [1.0, 1.0] } else { [env as f64, 1.0] });
     }
-    let mut rngs: Vec<Rng> = (0..lanes as u64).map(|lane| Rng::stream(7, lane)).collect();
+    let mut rngs: Vec<Rng> = (0..num_envs as u64).map(|env| Rng::stream(7, env)).collect();
     let act = |_| {
-        let mut actions = Rows::zeros(1, lanes);
+        let mut actions = BatchMatrix::zeros(1, num_envs);
         policy.act(&observation, &weights, &mut actions, &mut rngs).unwrap();
         actions
     };
@@ -242,7 +242,8 @@ fn a_snapshot_keeps_its_turn() {
     assert_eq!(policies.policies().len(), 32);
     // Means differ from policy to policy, so that drawn actions change their mean with every turn only.
     let mut rng = [Rng::new(1)];
-    let (observation, weights, mut actions) = (Rows::zeros(1, 1), Rows::zeros(2, 1), Rows::zeros(1, 1));
+    let (observation, weights, mut actions) =
+        (BatchMatrix::zeros(1, 1), BatchMatrix::zeros(2, 1), BatchMatrix::zeros(1, 1));
     let mut mean = || -> f64 {
         let turn = (0..Snapshots::STRETCH).map(|_| {
             policies.act(&observation, &weights, &mut actions, &mut rng).unwrap();

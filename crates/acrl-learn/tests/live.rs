@@ -2,10 +2,12 @@
 //! end of an episode for what it is.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-use acrl::{BatchPolicy as _, BatchTask, Interval, Named, Objective, Requirement, Rng, Rows, Specification};
+use acrl::{
+    BatchMatrix, Interval, Named, Objective, Requirement, Rng, Specification, VecPolicy as _, VecTask,
+};
 use acrl_envs::{External, ExternalAction, ExternalParameters, ExternalReward};
 use acrl_learn::ppo::After;
-use acrl_learn::{LivePpo, PpoSettings, Settling, Targets};
+use acrl_learn::{Criterion, ExternalPpo, LibraryEvaluator, PpoConfig};
 
 fn external(observations: usize, rewards: &[&str], action: ExternalAction) -> External {
     let reward = |name: &&str| ExternalReward { name: (*name).to_owned(), low: 0.0, high: 1.0 };
@@ -23,53 +25,53 @@ struct Line {
 impl Line {
     const CHOICE: ExternalAction = ExternalAction { choices: Some(2), low: None, high: None };
 
-    fn new(lanes: usize, seed: u64) -> Self {
+    fn new(num_envs: usize, seed: u64) -> Self {
         let mut rng = Rng::new(seed);
-        Self { positions: (0..lanes).map(|_| 1000.0 + rng.index(11) as f64).collect() }
+        Self { positions: (0..num_envs).map(|_| 1000.0 + rng.index(11) as f64).collect() }
     }
 
-    fn observation(&self) -> Rows {
-        let mut seen = Rows::zeros(1, self.positions.len());
+    fn observation(&self) -> BatchMatrix {
+        let mut seen = BatchMatrix::zeros(1, self.positions.len());
         seen.row_mut(0).copy_from_slice(&self.positions);
         seen
     }
 
-    fn step(&mut self, actions: &Rows) -> Rows {
-        let mut rewards = Rows::zeros(2, self.positions.len());
-        for (lane, x) in self.positions.iter_mut().enumerate() {
-            rewards.set(0, lane, if *x <= 1001.0 { 50.0 } else { 0.0 });
-            rewards.set(1, lane, if *x >= 1009.0 { 50.0 } else { 0.0 });
-            *x = (*x + if actions.at(0, lane) > 0.5 { 1.0 } else { -1.0 }).clamp(1000.0, 1010.0);
+    fn step(&mut self, actions: &BatchMatrix) -> BatchMatrix {
+        let mut rewards = BatchMatrix::zeros(2, self.positions.len());
+        for (env, x) in self.positions.iter_mut().enumerate() {
+            rewards.set(0, env, if *x <= 1001.0 { 50.0 } else { 0.0 });
+            rewards.set(1, env, if *x >= 1009.0 { 50.0 } else { 0.0 });
+            *x = (*x + if actions.at(0, env) > 0.5 { 1.0 } else { -1.0 }).clamp(1000.0, 1010.0);
         }
         rewards
     }
 }
 
-fn settings(lanes: usize, iterations: u64) -> PpoSettings {
+fn settings(num_envs: usize, iterations: u64) -> PpoConfig {
     let segment = 64;
-    PpoSettings {
-        decisions: iterations * (lanes * segment) as u64,
-        lanes,
+    PpoConfig {
+        decisions: iterations * (num_envs * segment) as u64,
+        num_envs,
         segment,
         minibatch: 128,
         discount: 0.95,
         entropy: 0.02,
         advantage_floor: 0.05,
         hidden: vec![32, 32],
-        ..PpoSettings::default()
+        ..PpoConfig::default()
     }
 }
 
-fn line_task(external: &External) -> BatchTask<'_> {
+fn line_task(external: &External) -> VecTask<'_> {
     let requirement = |name: &str| Requirement::at_least(name, 15.0).unwrap();
     let specification = Specification::new(None, vec![requirement("left"), requirement("right")]).unwrap();
-    BatchTask::new(external, specification).unwrap()
+    VecTask::new(external, specification).unwrap()
 }
 
-fn iterate(live: &mut LivePpo, line: &mut Line) -> Option<Named<f64>> {
-    let lanes = line.positions.len();
-    let (never, always) = (vec![false; lanes], vec![true; lanes]);
-    let mut actions = Rows::zeros(1, lanes);
+fn iterate(live: &mut ExternalPpo, line: &mut Line) -> Option<Named<f64>> {
+    let num_envs = line.positions.len();
+    let (never, always) = (vec![false; num_envs], vec![true; num_envs]);
+    let mut actions = BatchMatrix::zeros(1, num_envs);
     while !live.is_full() {
         live.decide(&line.observation(), &mut actions);
         let rewards = line.step(&actions);
@@ -90,12 +92,16 @@ fn iterate(live: &mut LivePpo, line: &mut Line) -> Option<Named<f64>> {
 fn it_learns_both_ends_of_the_line_without_being_told_any_range() {
     let external = external(1, &["left", "right"], Line::CHOICE);
     let task = line_task(&external);
-    let cases =
-        [(0, Targets::Discounted), (1, Targets::Discounted), (2, Targets::Discounted), (0, Targets::Average)];
+    let cases = [
+        (0, Criterion::Discounted),
+        (1, Criterion::Discounted),
+        (2, Criterion::Discounted),
+        (0, Criterion::Average),
+    ];
     for (seed, targets) in cases {
         let mut line = Line::new(8, seed);
-        let settings = PpoSettings { targets, ..settings(8, 60) };
-        let mut live = LivePpo::new(&task, &[Interval::UNBOUNDED], &[false; 2], settings, seed).unwrap();
+        let settings = PpoConfig { targets, ..settings(8, 60) };
+        let mut live = ExternalPpo::new(&task, &[Interval::UNBOUNDED], &[false; 2], settings, seed).unwrap();
         assert!(iterate(&mut live, &mut line).is_none(), "the first segment is only looked at");
         while live.iteration() < live.iterations() {
             iterate(&mut live, &mut line).unwrap();
@@ -104,12 +110,12 @@ fn it_learns_both_ends_of_the_line_without_being_told_any_range() {
         // What it settles at when one reward is all that matters, beside the best of 50.
         let mut policy = live.policy();
         let scales = policy.inputs().scales().to_vec();
-        let mut settling = Settling::new(&scales, false, 8, None, (30, 100), 0, seed);
-        let (mut actions, mut rngs) = (Rows::zeros(1, 8), vec![Rng::new(seed); 8]);
+        let mut settling = LibraryEvaluator::new(&scales, false, 8, None, (30, 100), 0, seed);
+        let (mut actions, mut rngs) = (BatchMatrix::zeros(1, 8), vec![Rng::new(seed); 8]);
         while !settling.is_over() {
             policy.act(&line.observation(), settling.weights(), &mut actions, &mut rngs).unwrap();
             let named = line.step(&actions);
-            let mut rewards = Rows::zeros(3, 8);
+            let mut rewards = BatchMatrix::zeros(3, 8);
             (0..2).for_each(|i| rewards.row_mut(i + 1).copy_from_slice(named.row(i)));
             settling.observe(&rewards, &[true; 8], &[false; 8]);
         }
@@ -131,46 +137,46 @@ struct Corridors {
 impl Corridors {
     const LANES: usize = 8;
 
-    fn observation(&self) -> Rows {
-        let mut seen = Rows::zeros(2, Self::LANES);
-        for (lane, (place, _)) in self.places.iter().enumerate() {
-            seen.set_lane(lane, &[f64::from(*place), f64::from(place % 2)]);
+    fn observation(&self) -> BatchMatrix {
+        let mut seen = BatchMatrix::zeros(2, Self::LANES);
+        for (env, (place, _)) in self.places.iter().enumerate() {
+            seen.set_column(env, &[f64::from(*place), f64::from(place % 2)]);
         }
         seen
     }
 
     /// Time and arrival, and which attempts are over.
-    fn step(&mut self, actions: &Rows) -> (Rows, Vec<bool>, Vec<bool>) {
-        let mut rewards = Rows::zeros(2, Self::LANES);
+    fn step(&mut self, actions: &BatchMatrix) -> (BatchMatrix, Vec<bool>, Vec<bool>) {
+        let mut rewards = BatchMatrix::zeros(2, Self::LANES);
         rewards.row_mut(0).fill(-1.0);
         let (mut arrived, mut late) = (vec![false; Self::LANES], vec![false; Self::LANES]);
-        for (lane, (place, age)) in self.places.iter_mut().enumerate() {
-            let on = (actions.at(0, lane) > 0.5) != (self.turning && *place % 2 == 1);
+        for (env, (place, age)) in self.places.iter_mut().enumerate() {
+            let on = (actions.at(0, env) > 0.5) != (self.turning && *place % 2 == 1);
             *place = if on { *place + 1 } else { place.saturating_sub(1) };
             *age += 1;
-            arrived[lane] = *place == 30;
-            late[lane] = !arrived[lane] && *age == 60;
-            if arrived[lane] || late[lane] {
+            arrived[env] = *place == 30;
+            late[env] = !arrived[env] && *age == 60;
+            if arrived[env] || late[env] {
                 (*place, *age) = (0, 0);
             }
-            rewards.set(1, lane, f64::from(u8::from(arrived[lane])));
+            rewards.set(1, env, f64::from(u8::from(arrived[env])));
         }
         (rewards, arrived, late)
     }
 
     /// A training in them, and after each iteration the arrivals in it and the unit in which they are counted; if it is
     /// `stored`, it is written down and read again each time.
-    fn train(turning: bool, seed: u64, stored: bool) -> (LivePpo, Vec<(f64, f64)>) {
+    fn train(turning: bool, seed: u64, stored: bool) -> (ExternalPpo, Vec<(f64, f64)>) {
         let external = external(2, &["time", "arrived"], Line::CHOICE);
         let objective = Some(Objective::maximize("time"));
         let requirements = vec![Requirement::at_least("arrived", 0.02).unwrap()];
-        let task = BatchTask::new(&external, Specification::new(objective, requirements).unwrap()).unwrap();
+        let task = VecTask::new(&external, Specification::new(objective, requirements).unwrap()).unwrap();
         let mut corridors = Self { places: vec![(0, 0); Self::LANES], turning };
         let iterations = if turning { 240 } else { 80 };
-        let settings = PpoSettings { discount: 0.98, ..settings(Self::LANES, iterations) };
+        let settings = PpoConfig { discount: 0.98, ..settings(Self::LANES, iterations) };
         let ranges = [Interval::UNBOUNDED, Interval::new(0.0, 1.0)];
-        let mut live = LivePpo::new(&task, &ranges, &[false; 2], settings, seed).unwrap();
-        let (mut actions, always) = (Rows::zeros(1, Self::LANES), [true; Self::LANES]);
+        let mut live = ExternalPpo::new(&task, &ranges, &[false; 2], settings, seed).unwrap();
+        let (mut actions, always) = (BatchMatrix::zeros(1, Self::LANES), [true; Self::LANES]);
         let mut found = Vec::new();
         while live.iteration() < live.iterations() {
             let mut arrivals = 0.0;
@@ -209,7 +215,7 @@ fn a_reward_is_found_to_which_steps_at_random_never_lead() {
         assert!(last > least, "seed {seed}, turning {turning}: {last}, arrivals {found:?}");
         // The time that always passes is counted in units of its size, and not as a thousand of them.
         assert_eq!(live.units()[0], 1.0);
-        // What was never seen is counted in units of 1, and as soon as it is by what a lane has of it in a segment of 64.
+        // What was never seen is counted in units of 1, and as soon as it is by what an environment has of it in a segment of 64.
         let first = found.iter().position(|(arrivals, _)| *arrivals > 0.0).unwrap();
         assert!(found[..first].iter().all(|(_, unit)| *unit == 1.0));
         assert!(found[first].1 <= 4.0 / 64.0, "{:?}", found[first]);
@@ -229,15 +235,16 @@ fn nobody_stops_trying_before_the_middle_of_the_training() {
     // A number whose square is a cost: noise is all that costs anything soon.
     let external = external(1, &["cost"], ExternalAction { choices: None, low: Some(-1.0), high: Some(1.0) });
     let specification = Specification::new(Some(Objective::minimize("cost")), vec![]).unwrap();
-    let task = BatchTask::new(&external, specification).unwrap();
-    let settings = PpoSettings { passes: 10, ..settings(4, 80) };
-    let mut live = LivePpo::new(&task, &[Interval::new(-1.0, 1.0)], &[false], settings, 1).unwrap();
-    let (seen, mut actions, mut rewards) = (Rows::zeros(1, 4), Rows::zeros(1, 4), Rows::zeros(1, 4));
+    let task = VecTask::new(&external, specification).unwrap();
+    let settings = PpoConfig { passes: 10, ..settings(4, 80) };
+    let mut live = ExternalPpo::new(&task, &[Interval::new(-1.0, 1.0)], &[false], settings, 1).unwrap();
+    let (seen, mut actions, mut rewards) =
+        (BatchMatrix::zeros(1, 4), BatchMatrix::zeros(1, 4), BatchMatrix::zeros(1, 4));
     let mut deviations = Vec::new();
     while live.iteration() < live.iterations() {
         while !live.is_full() {
             live.decide(&seen, &mut actions);
-            (0..4).for_each(|lane| rewards.set(0, lane, actions.at(0, lane).powi(2)));
+            (0..4).for_each(|env| rewards.set(0, env, actions.at(0, env).powi(2)));
             live.observe(&After {
                 rewards: &rewards,
                 observation: &seen,
@@ -262,19 +269,19 @@ fn heed(rows: usize) -> f32 {
     let external = external(rows, &["left", "right"], Line::CHOICE);
     let task = line_task(&external);
     let mut live =
-        LivePpo::new(&task, &vec![Interval::UNBOUNDED; rows], &[false; 2], settings(8, 10), 0).unwrap();
-    let of_weights = |live: &LivePpo| -> f32 {
+        ExternalPpo::new(&task, &vec![Interval::UNBOUNDED; rows], &[false; 2], settings(8, 10), 0).unwrap();
+    let of_weights = |live: &ExternalPpo| -> f32 {
         let policy = live.policy();
         let layer = &policy.actor().parameters()[..32 * (rows + 2)];
         layer.chunks_exact(rows + 2).flat_map(|neuron| &neuron[rows..]).map(|w| w * w).sum::<f32>().sqrt()
     };
     let (before, mut rng) = (of_weights(&live), Rng::new(5));
-    let (mut actions, mut seen) = (Rows::zeros(1, 8), Rows::zeros(rows, 8));
+    let (mut actions, mut seen) = (BatchMatrix::zeros(1, 8), BatchMatrix::zeros(rows, 8));
     while !live.is_full() {
         seen.as_mut_slice().iter_mut().for_each(|x| *x = rng.uniform());
         live.decide(&seen, &mut actions);
         live.observe(&After {
-            rewards: &Rows::zeros(2, 8),
+            rewards: &BatchMatrix::zeros(2, 8),
             observation: &seen,
             last: &seen,
             terminated: &[false; 8],
@@ -298,7 +305,8 @@ fn weights_are_heard_beside_many_numbers() {
 fn it_goes_on_to_the_bit() {
     let external = external(1, &["left", "right"], Line::CHOICE);
     let task = line_task(&external);
-    let mut straight = LivePpo::new(&task, &[Interval::UNBOUNDED], &[false; 2], settings(4, 16), 3).unwrap();
+    let mut straight =
+        ExternalPpo::new(&task, &[Interval::UNBOUNDED], &[false; 2], settings(4, 16), 3).unwrap();
     let mut resumed = straight.clone();
     let (mut line, mut other) = (Line::new(4, 1), Line::new(4, 1));
     // Over the second measuring of rewards, and over the end of following observations.
@@ -308,7 +316,7 @@ fn it_goes_on_to_the_bit() {
         assert_eq!(iterate(&mut straight, &mut line), iterate(&mut resumed, &mut other));
     }
     assert_eq!(serde_json::to_string(&straight).unwrap(), serde_json::to_string(&resumed).unwrap());
-    let elsewhere = LivePpo::new(&task, &[Interval::UNBOUNDED], &[false; 2], settings(4, 16), 4).unwrap();
+    let elsewhere = ExternalPpo::new(&task, &[Interval::UNBOUNDED], &[false; 2], settings(4, 16), 4).unwrap();
     assert_ne!(
         serde_json::to_string(&elsewhere.policy()).unwrap(),
         serde_json::to_string(&straight.policy()).unwrap()
@@ -317,22 +325,22 @@ fn it_goes_on_to_the_bit() {
 
 /// How far off the critic is in the end, if the reward is always 1, so that its value is 1 wherever one is, and episodes of
 /// seven steps end in some way. `end` says what to tell of the last step of an episode.
-fn value_loss(end: fn(&mut Told, lane: usize)) -> f64 {
-    let lanes = 4;
+fn value_loss(end: fn(&mut Told, env: usize)) -> f64 {
+    let num_envs = 4;
     let external = external(1, &["one"], Line::CHOICE);
     let specification = Specification::new(Some(Objective::maximize("one")), vec![]).unwrap();
-    let task = BatchTask::new(&external, specification).unwrap();
+    let task = VecTask::new(&external, specification).unwrap();
     let range = [Interval::new(-1.0, 1.0)];
-    let mut live = LivePpo::new(&task, &range, &[true], settings(lanes, 80), 1).unwrap();
-    let mut told = Told::new(lanes);
-    let (mut clock, mut actions, mut loss) = (0, Rows::zeros(1, lanes), f64::INFINITY);
-    let mut now = Rows::zeros(1, lanes);
+    let mut live = ExternalPpo::new(&task, &range, &[true], settings(num_envs, 80), 1).unwrap();
+    let mut told = Told::new(num_envs);
+    let (mut clock, mut actions, mut loss) = (0, BatchMatrix::zeros(1, num_envs), f64::INFINITY);
+    let mut now = BatchMatrix::zeros(1, num_envs);
     while live.iteration() < live.iterations() {
         while !live.is_full() {
             live.decide(&now, &mut actions);
             clock += 1;
-            told = Told::new(lanes);
-            (0..lanes).filter(|lane| (clock + lane) % 7 == 0).for_each(|lane| end(&mut told, lane));
+            told = Told::new(num_envs);
+            (0..num_envs).filter(|env| (clock + env) % 7 == 0).for_each(|env| end(&mut told, env));
             live.observe(&After {
                 rewards: &told.rewards,
                 observation: &told.observation,
@@ -352,25 +360,25 @@ fn value_loss(end: fn(&mut Told, lane: usize)) -> f64 {
 
 #[derive(Clone)]
 struct Told {
-    rewards: Rows,
-    observation: Rows,
-    last: Rows,
+    rewards: BatchMatrix,
+    observation: BatchMatrix,
+    last: BatchMatrix,
     terminated: Vec<bool>,
     truncated: Vec<bool>,
     valid: Vec<bool>,
 }
 
 impl Told {
-    fn new(lanes: usize) -> Self {
-        let mut rewards = Rows::zeros(1, lanes);
+    fn new(num_envs: usize) -> Self {
+        let mut rewards = BatchMatrix::zeros(1, num_envs);
         rewards.row_mut(0).fill(1.0);
         let mut told = Self {
             rewards,
-            observation: Rows::zeros(1, lanes),
-            last: Rows::zeros(1, lanes),
-            terminated: vec![false; lanes],
-            truncated: vec![false; lanes],
-            valid: vec![true; lanes],
+            observation: BatchMatrix::zeros(1, num_envs),
+            last: BatchMatrix::zeros(1, num_envs),
+            terminated: vec![false; num_envs],
+            truncated: vec![false; num_envs],
+            valid: vec![true; num_envs],
         };
         told.observation.row_mut(0).fill(0.5);
         told
@@ -379,31 +387,31 @@ impl Told {
 
 #[test]
 fn the_value_of_an_end_is_that_of_what_comes_next() {
-    let truncated = value_loss(|told, lane| {
-        told.truncated[lane] = true;
-        told.last.set(0, lane, 0.5);
+    let truncated = value_loss(|told, env| {
+        told.truncated[env] = true;
+        told.last.set(0, env, 0.5);
         // Where the next episode begins is none of its concern.
-        told.observation.set(0, lane, -0.5);
+        told.observation.set(0, env, -0.5);
     });
     assert!(truncated < 1e-4, "{truncated}");
-    let terminated = value_loss(|told, lane| {
-        told.terminated[lane] = true;
-        told.observation.set(0, lane, 0.5);
+    let terminated = value_loss(|told, env| {
+        told.terminated[env] = true;
+        told.observation.set(0, env, 0.5);
         // What was seen last is seen nowhere else, and nothing is known of it.
-        told.last.set(0, lane, -1.0);
+        told.last.set(0, env, -1.0);
     });
     assert!(terminated < 1e-4, "{terminated}");
     // Beside that, an end that is told as a step in which all is lost.
-    let lost = value_loss(|told, lane| told.rewards.set(0, lane, 0.0));
+    let lost = value_loss(|told, env| told.rewards.set(0, env, 0.0));
     assert!(lost > 10.0 * truncated.max(terminated), "{lost}");
 }
 
 #[test]
 fn steps_that_only_reset_count_for_nothing() {
     // The step that resets pays a million, and nobody cares.
-    let resets = value_loss(|told, lane| {
-        told.valid[lane] = false;
-        told.rewards.set(0, lane, 1e6);
+    let resets = value_loss(|told, env| {
+        told.valid[env] = false;
+        told.rewards.set(0, env, 1e6);
     });
     assert!(resets < 1e-4, "{resets}");
 }

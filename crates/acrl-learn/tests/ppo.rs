@@ -2,13 +2,13 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use acrl::{
-    ActionPart, BatchEnvironment, BatchPolicy, BatchTask, Error, Interval, Objective, Requirement, Rng, Rows,
-    Specification, Steering,
+    ActionPart, BatchMatrix, Error, Executor, Interval, Objective, Requirement, Rng, Specification, VecEnv,
+    VecPolicy, VecTask,
 };
 use acrl_files::checkpoint;
 use acrl_learn::{
-    Advice, LearnError, PolicyFile, Ppo, PpoSettings, Sampler, Targets, Training, TrainingRecord, rehearse,
-    settle,
+    Criterion, ExecutionDefaults, LearnError, PolicyFile, Ppo, PpoConfig, Training, TrainingRecord,
+    WeightSampler, calibrate, settle,
 };
 
 /// A point on a line from 0 to 1 that moves, or stays by choice; `left` and `right` are its ends.
@@ -29,7 +29,7 @@ impl Line {
     }
 }
 
-impl BatchEnvironment for Line {
+impl VecEnv for Line {
     fn state_dimension(&self) -> usize {
         1
     }
@@ -45,35 +45,41 @@ impl BatchEnvironment for Line {
     fn reward_ranges(&self) -> &[Interval] {
         &[Interval { low: 0.0, high: 1.0 }; 2]
     }
-    fn reset(&self, state: &mut Rows, lane: usize, rng: &mut Rng) -> Result<(), Error> {
-        state.set(0, lane, rng.uniform());
+    fn reset(&self, state: &mut BatchMatrix, env: usize, rng: &mut Rng) -> Result<(), Error> {
+        state.set(0, env, rng.uniform());
         Ok(())
     }
-    fn observe(&self, state: &Rows, observation: &mut Rows) {
+    fn observe(&self, state: &BatchMatrix, observation: &mut BatchMatrix) {
         observation.as_mut_slice().copy_from_slice(state.as_slice());
     }
-    fn step(&self, state: &mut Rows, actions: &Rows, rewards: &mut Rows, _: &mut [Rng]) -> Result<(), Error> {
-        for lane in 0..state.lanes() {
-            let x = state.at(0, lane);
-            rewards.set(0, lane, if x < 0.2 { self.reward } else { 0.0 });
-            rewards.set(1, lane, if x > 0.8 { self.reward } else { 0.0 });
-            let moving = if actions.at(1, lane) == 0.0 { 0.1 } else { 0.0 };
-            state.set(0, lane, (x + moving * actions.at(0, lane).clamp(-1.0, 1.0)).clamp(0.0, 1.0));
+    fn step(
+        &self,
+        state: &mut BatchMatrix,
+        actions: &BatchMatrix,
+        rewards: &mut BatchMatrix,
+        _: &mut [Rng],
+    ) -> Result<(), Error> {
+        for env in 0..state.num_envs() {
+            let x = state.at(0, env);
+            rewards.set(0, env, if x < 0.2 { self.reward } else { 0.0 });
+            rewards.set(1, env, if x > 0.8 { self.reward } else { 0.0 });
+            let moving = if actions.at(1, env) == 0.0 { 0.1 } else { 0.0 };
+            state.set(0, env, (x + moving * actions.at(0, env).clamp(-1.0, 1.0)).clamp(0.0, 1.0));
         }
         Ok(())
     }
 }
 
-fn settings(decisions: u64) -> PpoSettings {
-    PpoSettings { decisions, lanes: 64, segment: 16, minibatch: 600, ..PpoSettings::default() }
+fn settings(decisions: u64) -> PpoConfig {
+    PpoConfig { decisions, num_envs: 64, segment: 16, minibatch: 600, ..PpoConfig::default() }
 }
 
-fn train(task: &BatchTask<'_>, iterations: u64) -> Ppo {
-    train_for(task, iterations, Targets::Discounted)
+fn train(task: &VecTask<'_>, iterations: u64) -> Ppo {
+    train_for(task, iterations, Criterion::Discounted)
 }
 
-fn train_for(task: &BatchTask<'_>, iterations: u64, targets: Targets) -> Ppo {
-    let settings = PpoSettings { targets, ..settings(40 * 1024) };
+fn train_for(task: &VecTask<'_>, iterations: u64, targets: Criterion) -> Ppo {
+    let settings = PpoConfig { targets, ..settings(40 * 1024) };
     let mut ppo = Ppo::new(task, settings, 3).unwrap();
     (0..iterations).for_each(|_| drop(ppo.iterate(task).unwrap()));
     ppo
@@ -86,15 +92,15 @@ fn weights(ppo: &Ppo) -> Vec<f32> {
 #[test]
 fn it_learns_to_go_where_the_weight_is_with_numbers_and_choices() {
     let line = Line::new(1.0);
-    let task = BatchTask::new(&line, line.specification()).unwrap();
+    let task = VecTask::new(&line, line.specification()).unwrap();
     for seed in 0..2 {
-        learns(&task, Targets::Discounted, seed);
-        learns(&task, Targets::Average, seed);
+        learns(&task, Criterion::Discounted, seed);
+        learns(&task, Criterion::Average, seed);
     }
 }
 
-fn learns(task: &BatchTask<'_>, targets: Targets, seed: u64) {
-    let settings = PpoSettings { decisions: 500_000, targets, ..PpoSettings::default() };
+fn learns(task: &VecTask<'_>, targets: Criterion, seed: u64) {
+    let settings = PpoConfig { decisions: 500_000, targets, ..PpoConfig::default() };
     let mut ppo = Ppo::new(task, settings, seed).unwrap();
     while ppo.iteration() < ppo.iterations() {
         ppo.iterate(task).unwrap();
@@ -109,10 +115,16 @@ fn learns(task: &BatchTask<'_>, targets: Targets, seed: u64) {
 /// Goes to an end if nearly all the weight is there, and else does not move.
 struct Undecided;
 
-impl BatchPolicy for Undecided {
-    fn act(&mut self, _: &Rows, weights: &Rows, actions: &mut Rows, _: &mut [Rng]) -> Result<(), Error> {
-        for lane in 0..weights.lanes() {
-            let [left, right] = [2, 1].map(|back| weights.at(weights.len() - back, lane));
+impl VecPolicy for Undecided {
+    fn act(
+        &mut self,
+        _: &BatchMatrix,
+        weights: &BatchMatrix,
+        actions: &mut BatchMatrix,
+        _: &mut [Rng],
+    ) -> Result<(), Error> {
+        for env in 0..weights.num_envs() {
+            let [left, right] = [2, 1].map(|back| weights.at(weights.len() - back, env));
             let share = right / (left + right);
             let speed = if share > 0.95 {
                 1.0
@@ -121,7 +133,7 @@ impl BatchPolicy for Undecided {
             } else {
                 0.0
             };
-            actions.set_lane(lane, &[speed, 0.0]);
+            actions.set_column(env, &[speed, 0.0]);
         }
         Ok(())
     }
@@ -130,7 +142,7 @@ impl BatchPolicy for Undecided {
 #[test]
 fn a_policy_that_settles_well_but_cannot_mix_is_steered_by_its_library() {
     let line = Line::new(1.0);
-    let task = BatchTask::new(&line, line.specification()).unwrap();
+    let task = VecTask::new(&line, line.specification()).unwrap();
     let library = settle(&task, &mut Undecided, 0).unwrap();
     // Where it does not move depends on where it was: no entry. 9 steps of a run lead from one end to the region of the
     // other, and the first 2 of them are still had here.
@@ -142,21 +154,21 @@ fn a_policy_that_settles_well_but_cannot_mix_is_steered_by_its_library() {
     // As much as possible of one, with enough of the other: by itself it moves when a multiplier is above 19 or below .05.
     let right = Requirement::at_least("right", 0.3).unwrap();
     let specification = Specification::new(Some(Objective::maximize("left")), vec![right]).unwrap();
-    let task = BatchTask::new(&line, specification).unwrap();
+    let task = VecTask::new(&line, specification).unwrap();
     let library = settle(&task, &mut Undecided, 0).unwrap();
-    let rehearsed = rehearse(&task, &mut Undecided, &library, 0).unwrap();
-    assert_eq!(rehearsed[0].advice.steering, Steering::Library);
+    let rehearsed = calibrate(&task, &mut Undecided, &library, 0).unwrap();
+    assert_eq!(rehearsed[0].advice.steering, Executor::PolicyLibrary);
     assert!(rehearsed[0].missed == 0.0, "{rehearsed:?}");
-    let by_policy = rehearsed.iter().find(|way| way.advice.steering == Steering::Policy).unwrap();
+    let by_policy = rehearsed.iter().find(|way| way.advice.steering == Executor::Policy).unwrap();
     assert!(by_policy.missed > 0.0 || by_policy.objective < rehearsed[0].objective, "{rehearsed:?}");
 }
 
 #[test]
 fn the_number_of_threads_and_an_interruption_change_nothing() {
     let line = Line::new(1.0);
-    let task = BatchTask::new(&line, line.specification()).unwrap();
+    let task = VecTask::new(&line, line.specification()).unwrap();
     let pool = |n: usize| rayon::ThreadPoolBuilder::new().num_threads(n).build().unwrap();
-    for targets in [Targets::Discounted, Targets::Average] {
+    for targets in [Criterion::Discounted, Criterion::Average] {
         let train = |iterations| train_for(&task, iterations, targets);
         let one = pool(1).install(|| weights(&train(6)));
         assert_eq!(one, pool(3).install(|| weights(&train(6))));
@@ -172,7 +184,7 @@ fn the_number_of_threads_and_an_interruption_change_nothing() {
 fn numbers_that_run_away_stop_the_training_and_leave_the_policy() {
     // Rewards 10³⁰ times as large as they are said to be: their squares are no numbers any more.
     let line = Line::new(1e30);
-    let task = BatchTask::new(&line, line.specification()).unwrap();
+    let task = VecTask::new(&line, line.specification()).unwrap();
     let mut ppo = Ppo::new(&task, settings(40 * 1024), 3).unwrap();
     let before = weights(&ppo);
     let error = ppo.iterate(&task).unwrap_err();
@@ -180,7 +192,7 @@ fn numbers_that_run_away_stop_the_training_and_leave_the_policy() {
     assert!(error.to_string().starts_with("training diverged in iteration 1: the "), "{error}");
     assert_eq!(weights(&ppo), before);
     let line = Line::new(f64::NAN);
-    let task = BatchTask::new(&line, line.specification()).unwrap();
+    let task = VecTask::new(&line, line.specification()).unwrap();
     let error = Ppo::new(&task, settings(1), 3).unwrap().iterate(&task).unwrap_err();
     assert!(error.to_string().contains("must be a finite number"), "{error}");
 }
@@ -188,28 +200,28 @@ fn numbers_that_run_away_stop_the_training_and_leave_the_policy() {
 #[test]
 fn settings_out_of_range_are_refused_by_name() {
     let line = Line::new(1.0);
-    let task = BatchTask::new(&line, line.specification()).unwrap();
-    let refused = |change: &dyn Fn(&mut PpoSettings), name: &str| {
-        let mut settings = PpoSettings::default();
+    let task = VecTask::new(&line, line.specification()).unwrap();
+    let refused = |change: &dyn Fn(&mut PpoConfig), name: &str| {
+        let mut settings = PpoConfig::default();
         change(&mut settings);
         let error = Ppo::new(&task, settings, 0).unwrap_err().to_string();
         assert!(error.contains(&format!("'{name}'")), "{error}");
     };
     refused(&|s| s.discount = 1.0, "discount");
     refused(&|s| s.discount = f64::NAN, "discount");
-    refused(&|s| s.lanes = 1, "lanes");
+    refused(&|s| s.num_envs = 1, "num_envs");
     refused(&|s| s.minibatch = 0, "minibatch");
     refused(&|s| s.hold = Some(0), "hold");
     refused(&|s| s.hidden = vec![], "hidden");
     refused(&|s| s.hidden = vec![64, 0], "hidden");
     refused(&|s| s.step_size = -1.0, "step_size");
-    refused(&|s| s.sampler = Sampler::Box { high: 5.0 }, "sampler");
+    refused(&|s| s.sampler = WeightSampler::Box { high: 5.0 }, "sampler");
 }
 
 #[test]
 fn a_policy_file_comes_back_whole_and_knows_its_environment() {
     let line = Line::new(1.0);
-    let task = BatchTask::new(&line, line.specification()).unwrap();
+    let task = VecTask::new(&line, line.specification()).unwrap();
     let training = Training::Ppo(Box::new(train(&task, 2)));
     let mut policy = training.policy();
     let file = PolicyFile {
@@ -219,7 +231,7 @@ fn a_policy_file_comes_back_whole_and_knows_its_environment() {
         policy,
         coverage: training.coverage().clone(),
         seen: training.seen().clone(),
-        advice: Advice { step_size: 0.5, epoch: 10, steering: Steering::Library },
+        advice: ExecutionDefaults { step_size: 0.5, epoch: 10, steering: Executor::PolicyLibrary },
         training: TrainingRecord {
             learner: training.learner().into(),
             method: training.method().into(),
@@ -233,38 +245,38 @@ fn a_policy_file_comes_back_whole_and_knows_its_environment() {
     let mut read = PolicyFile::from_container(acrl_files::Container::from_bytes(&bytes).unwrap()).unwrap();
     assert_eq!((&read.library, &read.training), (&file.library, &file.training));
     read.check(&task).unwrap();
-    let mut observation = Rows::zeros(1, 5);
+    let mut observation = BatchMatrix::zeros(1, 5);
     observation.as_mut_slice().copy_from_slice(&[0.0, 0.2, 0.5, 0.7, 1.0]);
-    let mut weights = Rows::zeros(3, 5);
-    (0..5).for_each(|lane| weights.set_lane(lane, &[0.0, 1.0, lane as f64]));
+    let mut weights = BatchMatrix::zeros(3, 5);
+    (0..5).for_each(|env| weights.set_column(env, &[0.0, 1.0, env as f64]));
     let mut rngs: Vec<Rng> = (0..5).map(Rng::new).collect();
-    let (mut a, mut b) = (Rows::zeros(2, 5), Rows::zeros(2, 5));
+    let (mut a, mut b) = (BatchMatrix::zeros(2, 5), BatchMatrix::zeros(2, 5));
     read.policy.act(&observation, &weights, &mut a, &mut rngs).unwrap();
     file.policy.clone().act(&observation, &weights, &mut b, &mut rngs).unwrap();
     assert_eq!(a, b);
-    // The same lane alone.
-    let mut alone = Rows::zeros(2, 1);
-    let mut one = (Rows::zeros(1, 1), Rows::zeros(3, 1));
-    one.0.set_lane(0, &[0.7]);
-    one.1.set_lane(0, &[0.0, 1.0, 3.0]);
+    // The same environment alone.
+    let mut alone = BatchMatrix::zeros(2, 1);
+    let mut one = (BatchMatrix::zeros(1, 1), BatchMatrix::zeros(3, 1));
+    one.0.set_column(0, &[0.7]);
+    one.1.set_column(0, &[0.0, 1.0, 3.0]);
     read.policy.act(&one.0, &one.1, &mut alone, &mut rngs[..1]).unwrap();
-    assert_eq!(alone.lane(0).collect::<Vec<_>>(), a.lane(3).collect::<Vec<_>>());
+    assert_eq!(alone.column(0).collect::<Vec<_>>(), a.column(3).collect::<Vec<_>>());
 
     let fewer = line.specification().subset(&[0]);
-    let other = BatchTask::new(&line, fewer).unwrap();
+    let other = VecTask::new(&line, fewer).unwrap();
     assert!(read.check(&other).unwrap_err().to_string().contains("does not fit"));
 }
 
 #[test]
 fn a_policy_acts_in_any_number_of_lanes_one_after_the_other() {
     let line = Line::new(1.0);
-    let task = BatchTask::new(&line, line.specification()).unwrap();
+    let task = VecTask::new(&line, line.specification()).unwrap();
     let mut policy = train(&task, 1).policy();
-    for lanes in [1, 15, 2, 40] {
-        let observation = Rows::zeros(1, lanes);
-        let mut actions = Rows::zeros(2, lanes);
-        let mut rngs = vec![Rng::new(0); lanes];
-        policy.act(&observation, &Rows::zeros(3, lanes), &mut actions, &mut rngs).unwrap();
+    for num_envs in [1, 15, 2, 40] {
+        let observation = BatchMatrix::zeros(1, num_envs);
+        let mut actions = BatchMatrix::zeros(2, num_envs);
+        let mut rngs = vec![Rng::new(0); num_envs];
+        policy.act(&observation, &BatchMatrix::zeros(3, num_envs), &mut actions, &mut rngs).unwrap();
         assert!(actions.row(0).iter().all(|a| *a == actions.at(0, 0)));
     }
 }

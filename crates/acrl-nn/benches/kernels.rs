@@ -11,7 +11,7 @@ use acrl_nn::{Adam, Batch, Instructions, Mlp, Workspace};
 use std::hint::black_box;
 use std::time::Instant;
 
-/// Name, operations per lane, peak, and what to time.
+/// Name, operations per sample, peak, and what to time.
 type Step = (String, f64, f64, Box<dyn FnMut()>);
 
 const SHAPE: [usize; 4] = [6, 64, 64, 2];
@@ -29,17 +29,17 @@ fn main() {
 
     let macs: usize = SHAPE.windows(2).map(|n| n[0] * n[1]).sum();
     let train = 2.0 * (3 * macs - SHAPE[0] * SHAPE[1]) as f64;
-    println!("\n{SHAPE:?}, {train} floating point operations a lane in a train step, {} forward", 2 * macs);
+    println!("\n{SHAPE:?}, {train} floating point operations a sample in a train step, {} forward", 2 * macs);
     println!(
         "{:<22} {:>6} {:>9} {:>9} {:>11} {:>11}",
-        "", "lanes", "ms", "GFLOP/s", "of own peak", "of the best"
+        "", "batch_size", "ms", "GFLOP/s", "of own peak", "of the best"
     );
-    for lanes in [256, 1024, 2048] {
+    for batch_size in [256, 1024, 2048] {
         let report = |name: &str, flops: f64, peak: f64, seconds: f64| {
-            let rate = flops * lanes as f64 / seconds / 1e9;
+            let rate = flops * batch_size as f64 / seconds / 1e9;
             let shares = (100.0 * rate / peak, 100.0 * rate / peaks[0]);
             println!(
-                "{name:<22} {lanes:>6} {:>9.4} {rate:>9.1} {:>9.0} % {:>9.0} %",
+                "{name:<22} {batch_size:>6} {:>9.4} {rate:>9.1} {:>9.0} % {:>9.0} %",
                 1e3 * seconds,
                 shares.0,
                 shares.1
@@ -47,18 +47,23 @@ fn main() {
         };
         let mut steps: Vec<Step> = Vec::new();
         for (&set, &peak) in sets.iter().zip(&peaks) {
-            steps.push((format!("train, {set:?}"), train, peak, Box::new(ours(set, lanes))));
+            steps.push((format!("train, {set:?}"), train, peak, Box::new(ours(set, batch_size))));
         }
-        steps.push(("train, faer".into(), train, peaks[0], Box::new(peers::step(lanes, peers::faer))));
+        steps.push(("train, faer".into(), train, peaks[0], Box::new(peers::step(batch_size, peers::faer))));
         let best = peaks[0];
         steps.push((
             "train, matrixmultiply".into(),
             train,
             best,
-            Box::new(peers::step(lanes, peers::ndarray)),
+            Box::new(peers::step(batch_size, peers::ndarray)),
         ));
         for (&set, &peak) in sets.iter().zip(&peaks) {
-            steps.push((format!("infer, {set:?}"), 2.0 * macs as f64, peak, Box::new(inference(set, lanes))));
+            steps.push((
+                format!("infer, {set:?}"),
+                2.0 * macs as f64,
+                peak,
+                Box::new(inference(set, batch_size)),
+            ));
         }
         for (name, flops, peak, seconds) in fastest(steps) {
             report(&name, flops, peak, seconds);
@@ -95,10 +100,10 @@ fn fastest(mut steps: Vec<Step>) -> Vec<(String, f64, f64, f64)> {
     steps.into_iter().zip(times).map(|((name, flops, peak, _), t)| (name, flops, peak, least(t))).collect()
 }
 
-fn setting(set: Instructions, lanes: usize) -> (Mlp, Workspace, Batch, Batch) {
+fn setting(set: Instructions, batch_size: usize) -> (Mlp, Workspace, Batch, Batch) {
     let Ok(net) = Mlp::new(&SHAPE, 1.0, &mut acrl::Rng::new(0)) else { unreachable!("the shape is valid") };
-    let work = Workspace::new(&net, lanes).with_instructions(set);
-    let (mut x, mut d_y) = (Batch::new(SHAPE[0], lanes), Batch::new(SHAPE[3], lanes));
+    let work = Workspace::new(&net, batch_size).with_instructions(set);
+    let (mut x, mut d_y) = (Batch::new(SHAPE[0], batch_size), Batch::new(SHAPE[3], batch_size));
     let mut rng = acrl::Rng::new(1);
     for row in 0..SHAPE[0] {
         x.row_mut(row).iter_mut().for_each(|x| *x = rng.uniform() as f32 - 0.5);
@@ -109,8 +114,8 @@ fn setting(set: Instructions, lanes: usize) -> (Mlp, Workspace, Batch, Batch) {
     (net, work, x, d_y)
 }
 
-fn ours(set: Instructions, lanes: usize) -> impl FnMut() {
-    let (net, mut work, x, d_y) = setting(set, lanes);
+fn ours(set: Instructions, batch_size: usize) -> impl FnMut() {
+    let (net, mut work, x, d_y) = setting(set, batch_size);
     let mut gradient = vec![0.0; net.parameters().len()];
     move || {
         black_box(net.forward(black_box(&x), &mut work));
@@ -120,14 +125,14 @@ fn ours(set: Instructions, lanes: usize) -> impl FnMut() {
     }
 }
 
-fn inference(set: Instructions, lanes: usize) -> impl FnMut() {
-    let (net, mut work, x, _) = setting(set, lanes);
+fn inference(set: Instructions, batch_size: usize) -> impl FnMut() {
+    let (net, mut work, x, _) = setting(set, batch_size);
     move || {
         black_box(net.infer(black_box(&x), &mut work));
     }
 }
 
-/// The same train step with matrix products of other crates; matrices are lane-major as they like it.
+/// The same train step with matrix products of other crates; matrices are sample-major as they like it.
 mod peers {
     use super::{SHAPE, black_box};
 
@@ -183,26 +188,26 @@ mod peers {
         general_mat_mul(1.0, &array(&a), &array(&b), if add { 1.0 } else { 0.0 }, &mut c);
     }
 
-    pub(super) fn step(lanes: usize, product: Product) -> impl FnMut() {
+    pub(super) fn step(batch_size: usize, product: Product) -> impl FnMut() {
         let mut rng = acrl::Rng::new(2);
         let mut random = |n: usize| (0..n).map(|_| rng.uniform() as f32 - 0.5).collect::<Vec<f32>>();
         let weights: Vec<Vec<f32>> = SHAPE.windows(2).map(|n| random(n[0] * n[1])).collect();
-        let mut x: Vec<Vec<f32>> = SHAPE.iter().map(|n| random(n * lanes)).collect();
-        let mut d: Vec<Vec<f32>> = SHAPE.iter().map(|n| random(n * lanes)).collect();
+        let mut x: Vec<Vec<f32>> = SHAPE.iter().map(|n| random(n * batch_size)).collect();
+        let mut d: Vec<Vec<f32>> = SHAPE.iter().map(|n| random(n * batch_size)).collect();
         let mut gradient = weights.clone();
         move || {
             for l in 0..3 {
                 let (before, after) = x.split_at_mut(l + 1);
                 let w = view(&weights[l], SHAPE[l + 1], SHAPE[l]);
-                product(&mut after[0], view(&before[l], lanes, SHAPE[l]), w.transposed(), false);
+                product(&mut after[0], view(&before[l], batch_size, SHAPE[l]), w.transposed(), false);
                 if l < 2 {
                     acrl_nn::tanh(&mut after[0]);
                 }
             }
             for l in (0..3).rev() {
                 let (before, after) = d.split_at_mut(l + 1);
-                let (x, d_y) = (&x[l], view(&after[0], lanes, SHAPE[l + 1]));
-                product(&mut gradient[l], d_y.transposed(), view(x, lanes, SHAPE[l]), false);
+                let (x, d_y) = (&x[l], view(&after[0], batch_size, SHAPE[l + 1]));
+                product(&mut gradient[l], d_y.transposed(), view(x, batch_size, SHAPE[l]), false);
                 if l > 0 {
                     product(&mut before[l], d_y, view(&weights[l], SHAPE[l + 1], SHAPE[l]), false);
                     before[l].iter_mut().zip(x).for_each(|(d, x)| *d *= 1.0 - x * x);

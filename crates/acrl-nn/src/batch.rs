@@ -3,22 +3,22 @@
 /// Lanes of a vector; rows are padded to a multiple of it.
 pub(crate) const TILE: usize = 16;
 
-/// A feature-major matrix: `rows` features of `lanes` samples, each row contiguous.
+/// A feature-major matrix: `rows` features of `batch_size` samples, each row contiguous.
 ///
-/// The number of lanes can be changed up to the capacity it was made with, without allocating.
+/// The number of samples can be changed up to the capacity it was made with, without allocating.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Batch {
     rows: usize,
-    lanes: usize,
+    batch_size: usize,
     stride: usize,
     data: Vec<f32>,
 }
 
 impl Batch {
     /// A matrix of zeros.
-    pub fn new(rows: usize, lanes: usize) -> Self {
-        let stride = lanes.next_multiple_of(TILE);
-        Self { rows, lanes, stride, data: vec![0.0; rows * stride] }
+    pub fn new(rows: usize, batch_size: usize) -> Self {
+        let stride = batch_size.next_multiple_of(TILE);
+        Self { rows, batch_size, stride, data: vec![0.0; rows * stride] }
     }
 
     /// The number of features.
@@ -27,40 +27,44 @@ impl Batch {
     }
 
     /// The number of samples.
-    pub fn lanes(&self) -> usize {
-        self.lanes
+    pub fn batch_size(&self) -> usize {
+        self.batch_size
     }
 
-    /// The largest number of lanes that fits.
+    /// The largest number of samples that fits.
     pub fn capacity(&self) -> usize {
         self.stride
     }
 
-    /// Uses only the first `lanes` of each row; what the rows hold stays as it is.
+    /// Uses only the first `batch_size` of each row; what the rows hold stays as it is.
     ///
     /// # Panics
-    /// If `lanes` is above [`Batch::capacity`].
-    pub fn set_lanes(&mut self, lanes: usize) {
-        assert!(lanes <= self.stride, "{lanes} lanes in a batch with room for {}", self.stride);
-        self.lanes = lanes;
+    /// If `batch_size` is above [`Batch::capacity`].
+    pub fn set_batch_size(&mut self, batch_size: usize) {
+        assert!(
+            batch_size <= self.stride,
+            "{batch_size} batch_size in a batch with room for {}",
+            self.stride
+        );
+        self.batch_size = batch_size;
     }
 
-    /// Feature `row` of all lanes.
+    /// Feature `row` of all samples.
     ///
     /// # Panics
     /// If there is no such row.
     #[inline]
     pub fn row(&self, row: usize) -> &[f32] {
-        &self.data[row * self.stride..][..self.stride][..self.lanes]
+        &self.data[row * self.stride..][..self.stride][..self.batch_size]
     }
 
-    /// Feature `row` of all lanes, to be written.
+    /// Feature `row` of all samples, to be written.
     ///
     /// # Panics
     /// If there is no such row.
     #[inline]
     pub fn row_mut(&mut self, row: usize) -> &mut [f32] {
-        &mut self.data[row * self.stride..][..self.stride][..self.lanes]
+        &mut self.data[row * self.stride..][..self.stride][..self.batch_size]
     }
 
     /// All rows in order.

@@ -1,4 +1,4 @@
-//! The product of a layer that adds up over lanes: the gradient, register tile by register tile.
+//! The product of a layer that adds up over samples: the gradient, register tile by register tile.
 
 use crate::batch::TILE;
 use crate::isa::{Isa, Line, Tiles};
@@ -11,13 +11,13 @@ pub(crate) struct Blocks<'a> {
     pub(crate) height: usize,
 }
 
-/// The number of vectors into which the features of a lane are laid side by side for the gradient: those of layers that
+/// The number of vectors into which the features of a sample are laid side by side for the gradient: those of layers that
 /// are wide on both sides. For others it costs more than it gains.
 pub(crate) fn turned(inputs: usize, outputs: usize) -> usize {
     if outputs >= TILE { inputs / TILE } else { 0 }
 }
 
-/// Lays the first features of each lane of a block side by side: line v · 32 + b has the v-th 16 of lane b.
+/// Lays the first features of each sample of a block side by side: line v · 32 + b has the v-th 16 of sample b.
 #[inline(always)]
 pub(crate) fn turn<I: Isa>(isa: I, x: &[Row], lines: usize, turned: &mut [Line]) {
     for (x, turned) in x.chunks_exact(TILE).zip(turned.chunks_exact_mut(BLOCK)) {
@@ -87,7 +87,7 @@ pub(crate) fn collect<I: Isa>(isa: I, sums: &[Line], d_c: &mut [f32]) {
     d_rest.iter_mut().zip(rest).for_each(|(d_c, line)| *d_c += isa.sum(isa.load(&line.0)));
 }
 
-/// Σ over lanes of dy[j]·x[k], 16 k at a time: lane after lane is added, and there is nothing to add up at the end.
+/// Σ over samples of dy[j]·x[k], 16 k at a time: sample after sample is added, and there is nothing to add up at the end.
 struct Sums<'a> {
     d_y: Blocks<'a>,
     turned: &'a [Line],
@@ -157,7 +157,7 @@ impl Sums<'_> {
     }
 }
 
-/// Σ over lanes of dy[j]·x[k].
+/// Σ over samples of dy[j]·x[k].
 struct Dots<'a> {
     d_y: Blocks<'a>,
     x: Blocks<'a>,
@@ -255,7 +255,7 @@ impl Dots<'_> {
     }
 }
 
-/// acc[r][c] += dy[r] · x[c], lane by lane, of vector V.
+/// acc[r][c] += dy[r] · x[c], sample by sample, of vector V.
 #[inline(always)]
 fn products<I: Isa, const R: usize, const C: usize, const V: usize>(
     isa: I,

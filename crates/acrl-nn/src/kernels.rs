@@ -1,6 +1,6 @@
 //! The products of a layer that go forward and backward, register tile by register tile.
 //!
-//! Activations are kept in blocks of 32 lanes, each block feature-major and contiguous, so that a tile streams through
+//! Activations are kept in blocks of 32 samples, each block feature-major and contiguous, so that a tile streams through
 //! memory and rows of a large batch do not fall on the same cache sets.
 //!
 //! Vectors are handled in plain loops: closures given to `map` or `from_fn` are not always compiled into their caller,
@@ -238,7 +238,7 @@ impl<const TANH: bool> Product for Forward<'_, TANH> {
     }
 }
 
-/// y = W x + c of one block, or the tanh of it. Each output adds up its inputs in the same order, whatever the lanes.
+/// y = W x + c of one block, or the tanh of it. Each output adds up its inputs in the same order, whatever the samples.
 #[inline(always)]
 pub(crate) fn forward<I: Isa, const TANH: bool>(
     isa: I,

@@ -1,19 +1,19 @@
 //! Small neural networks at the machine's limit: forward, backward, Adam.
 //!
 //! Made for policies and values of reinforcement learning: a few tanh layers some dozen units wide, a linear output,
-//! batches of 16 to some thousand *lanes* (samples), one core.
+//! batches of 16 to some thousand samples, one core.
 //!
 //! | item | what it is |
 //! |---|---|
-//! | [`Batch`] | rows × lanes, feature-major: row `k` holds feature `k` of every lane |
+//! | [`Batch`] | rows × samples, feature-major: row `k` holds feature `k` of every sample |
 //! | [`Mlp`] | tanh layers and a linear output, all parameters in one flat vector |
-//! | [`Workspace`] | memory for up to so many lanes, so that nothing is allocated in a loop |
+//! | [`Workspace`] | memory for up to so many samples, so that nothing is allocated in a loop |
 //! | [`Adam`], [`clip_norm`] | the optimiser and the usual bound on the gradient's norm |
 //! | [`tanh`], [`exp`] | the same functions over slices |
 //! | [`normals`] | normal random numbers out of random bits |
 //! | [`Instructions`] | AVX-512, AVX2 with FMA, or portable code; the best one is found at run time |
 //!
-//! **Same numbers.** A lane's output is the same to the bit wherever the lane is and however many lanes there are.
+//! **Same numbers.** A sample's output is the same to the bit wherever the sample is and however many samples there are.
 //! AVX-512, AVX2 and portable code agree within rounding and the error of [`tanh`], which is made in two ways.
 //!
 //! ```

@@ -92,7 +92,7 @@ pub(crate) fn tanh_quotient<I: Isa>(isa: I, x: I::V) -> I::V {
 
 /// tanh of two vectors with one division, p/q = p q′ · 1/(q q′), as the divider is slower than all the rest of it.
 ///
-/// |error| ≤ 6·10⁻⁷, |tanh x| ≤ 1 + 1.2·10⁻⁷ (one ulp); a NaN in one is a NaN in the same lane of both.
+/// |error| ≤ 6·10⁻⁷, |tanh x| ≤ 1 + 1.2·10⁻⁷ (one ulp); a NaN in one is a NaN in the same sample of both.
 #[inline(always)]
 pub(crate) fn tanh_quotients<I: Isa>(isa: I, x: I::V, y: I::V) -> (I::V, I::V) {
     let ((p_x, q_x), (p_y, q_y)) = (tanh_fraction(isa, x), tanh_fraction(isa, y));

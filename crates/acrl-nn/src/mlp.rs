@@ -143,20 +143,24 @@ impl Mlp {
         gradient[weights.start..weights.end + self.shape[l + 1]].split_at_mut(weights.len())
     }
 
-    /// The output for every lane of the input; keeps what [`Mlp::backward`] needs.
+    /// The output for every sample of the input; keeps what [`Mlp::backward`] needs.
     ///
     /// # Panics
-    /// If the workspace was made for another shape, for inference or for fewer lanes, or if the input has not as many
+    /// If the workspace was made for another shape, for inference or for fewer samples, or if the input has not as many
     /// rows as the network has inputs.
     pub fn forward<'a>(&self, input: &Batch, work: &'a mut Workspace) -> &'a Batch {
-        assert!(work.can_keep(input.lanes()), "no room to keep the activations of {} lanes", input.lanes());
+        assert!(
+            work.can_keep(input.batch_size()),
+            "no room to keep the activations of {} batch_size",
+            input.batch_size()
+        );
         self.pass(input, work, true)
     }
 
-    /// The output for every lane of the input, for which activations are not kept.
+    /// The output for every sample of the input, for which activations are not kept.
     ///
     /// # Panics
-    /// If the workspace was made for another shape or for fewer lanes, or if the input has not as many rows as the
+    /// If the workspace was made for another shape or for fewer samples, or if the input has not as many rows as the
     /// network has inputs.
     pub fn infer<'a>(&self, input: &Batch, work: &'a mut Workspace) -> &'a Batch {
         self.pass(input, work, false)
@@ -165,15 +169,20 @@ impl Mlp {
     fn pass<'a>(&self, input: &Batch, work: &'a mut Workspace, keep: bool) -> &'a Batch {
         assert!(work.fits(&self.shape), "the workspace is not made for the shape {:?}", self.shape);
         assert_eq!(input.rows(), self.shape[0], "rows of the input and inputs of the network");
-        assert!(input.lanes() <= work.lanes(), "{} lanes, room for {}", input.lanes(), work.lanes());
+        assert!(
+            input.batch_size() <= work.batch_size(),
+            "{} batch_size, room for {}",
+            input.batch_size(),
+            work.batch_size()
+        );
         dispatch(work.instructions(), Forward { net: self, input, work, keep });
         work.output()
     }
 
-    /// *Adds* to `gradient`, laid out like the parameters θ, the sum over lanes and outputs of d_output · ∂output/∂θ.
+    /// *Adds* to `gradient`, laid out like the parameters θ, the sum over samples and outputs of d_output · ∂output/∂θ.
     ///
     /// # Panics
-    /// If the last pass through the workspace was not [`Mlp::forward`] with as many lanes as `d_output`, or if the
+    /// If the last pass through the workspace was not [`Mlp::forward`] with as many samples as `d_output`, or if the
     /// number of its rows or the length of the gradient is not the network's.
     pub fn backward(&self, work: &mut Workspace, d_output: &Batch, gradient: &mut [f32]) {
         self.back(work, d_output, gradient, None);
@@ -182,7 +191,7 @@ impl Mlp {
     /// [`Mlp::backward`] that also writes the derivative by the input to `d_input`.
     ///
     /// # Panics
-    /// As [`Mlp::backward`], and if `d_input` has not the rows of the input or too little room for its lanes.
+    /// As [`Mlp::backward`], and if `d_input` has not the rows of the input or too little room for its samples.
     pub fn backward_to_input(
         &self,
         work: &mut Workspace,
@@ -191,7 +200,7 @@ impl Mlp {
         d_input: &mut Batch,
     ) {
         assert_eq!(d_input.rows(), self.shape[0], "rows of d_input and inputs of the network");
-        d_input.set_lanes(d_output.lanes());
+        d_input.set_batch_size(d_output.batch_size());
         self.back(work, d_output, gradient, Some(d_input));
     }
 
@@ -203,7 +212,11 @@ impl Mlp {
         d_input: Option<&mut Batch>,
     ) {
         assert!(work.fits(&self.shape), "the workspace is not made for the shape {:?}", self.shape);
-        assert_eq!(work.kept(), Some(d_output.lanes()), "lanes of the last forward pass and of d_output");
+        assert_eq!(
+            work.kept(),
+            Some(d_output.batch_size()),
+            "batch_size of the last forward pass and of d_output"
+        );
         assert_eq!(
             d_output.rows(),
             self.shape[self.shape.len() - 1],

@@ -6,18 +6,18 @@ use crate::isa::{Instructions, Isa, Kernel, Line};
 use crate::kernels::{self, BLOCK, Layer, Row, ZERO, height};
 use crate::mlp::Mlp;
 
-/// Blocks whose gradient is added up in registers before it goes to memory: 256 lanes, few enough for the second-level cache.
+/// Blocks whose gradient is added up in registers before it goes to memory: 256 samples, few enough for the second-level cache.
 const CHUNK: usize = 8;
 
-/// Memory for networks of one shape and up to so many lanes; nothing is allocated after it is made.
+/// Memory for networks of one shape and up to so many samples; nothing is allocated after it is made.
 #[derive(Debug, Clone)]
 pub struct Workspace {
     shape: Vec<usize>,
-    lanes: usize,
+    batch_size: usize,
     instructions: Instructions,
     /// The inputs of each layer, block by block.
     inputs: Vec<Vec<Row>>,
-    /// The same with the features of a lane side by side, of wide layers.
+    /// The same with the features of a sample side by side, of wide layers.
     turned: Vec<Vec<Line>>,
     /// The output of one block.
     last: Vec<Row>,
@@ -26,34 +26,34 @@ pub struct Workspace {
     /// Of each row of these the vectors added up.
     sums: Vec<Line>,
     output: Batch,
-    /// The number of lanes of the last forward pass, if its activations are kept.
+    /// The number of samples of the last forward pass, if its activations are kept.
     kept: Option<usize>,
 }
 
 impl Workspace {
-    /// Memory for training on up to `lanes` lanes.
-    pub fn new(net: &Mlp, lanes: usize) -> Self {
-        Self::with_blocks(net, lanes, lanes.div_ceil(BLOCK))
+    /// Memory for training on up to `batch_size` samples.
+    pub fn new(net: &Mlp, batch_size: usize) -> Self {
+        Self::with_blocks(net, batch_size, batch_size.div_ceil(BLOCK))
     }
 
-    /// Memory for [`Mlp::infer`] on up to `lanes` lanes; activations take one block whatever the lanes.
-    pub fn for_inference(net: &Mlp, lanes: usize) -> Self {
-        Self::with_blocks(net, lanes, 0)
+    /// Memory for [`Mlp::infer`] on up to `batch_size` samples; activations take one block whatever the samples.
+    pub fn for_inference(net: &Mlp, batch_size: usize) -> Self {
+        Self::with_blocks(net, batch_size, 0)
     }
 
-    fn with_blocks(net: &Mlp, lanes: usize, blocks: usize) -> Self {
+    fn with_blocks(net: &Mlp, batch_size: usize, blocks: usize) -> Self {
         let shape = net.shape().to_vec();
         let widest = shape.iter().copied().max().unwrap_or(0);
         let (outputs, hidden) = (shape[shape.len() - 1], &shape[..shape.len() - 1]);
         Self {
-            lanes,
+            batch_size,
             instructions: Instructions::best(),
             inputs: hidden.iter().map(|n| vec![ZERO; height(*n) * blocks.max(1)]).collect(),
             last: vec![ZERO; outputs],
             deltas: [(); 2].map(|()| vec![ZERO; height(widest) * blocks.min(CHUNK)]),
             sums: vec![Line::ZERO; widest],
             turned: shape.windows(2).map(|n| vec![Line::ZERO; turned(n[0], n[1]) * BLOCK * blocks]).collect(),
-            output: Batch::new(outputs, lanes),
+            output: Batch::new(outputs, batch_size),
             kept: None,
             shape,
         }
@@ -70,9 +70,9 @@ impl Workspace {
         self.instructions
     }
 
-    /// The largest number of lanes.
-    pub fn lanes(&self) -> usize {
-        self.lanes
+    /// The largest number of samples.
+    pub fn batch_size(&self) -> usize {
+        self.batch_size
     }
 
     /// The output of the last forward pass.
@@ -80,14 +80,17 @@ impl Workspace {
         &self.output
     }
 
-    /// The number of lanes of the last forward pass if its activations are kept.
+    /// The number of samples of the last forward pass if its activations are kept.
     pub(crate) fn kept(&self) -> Option<usize> {
         self.kept
     }
 
-    /// Whether the activations of `lanes` lanes can be kept.
-    pub(crate) fn can_keep(&self, lanes: usize) -> bool {
-        self.inputs.iter().zip(&self.shape).all(|(rows, n)| rows.len() >= height(*n) * lanes.div_ceil(BLOCK))
+    /// Whether the activations of `batch_size` samples can be kept.
+    pub(crate) fn can_keep(&self, batch_size: usize) -> bool {
+        self.inputs
+            .iter()
+            .zip(&self.shape)
+            .all(|(rows, n)| rows.len() >= height(*n) * batch_size.div_ceil(BLOCK))
     }
 
     /// Whether it was made for this shape.
@@ -98,11 +101,11 @@ impl Workspace {
 
 /// The number of vectors in block `block` of a batch.
 #[inline(always)]
-fn lines(lanes: usize, block: usize) -> usize {
-    (lanes - block * BLOCK).min(BLOCK).div_ceil(TILE)
+fn lines(batch_size: usize, block: usize) -> usize {
+    (batch_size - block * BLOCK).min(BLOCK).div_ceil(TILE)
 }
 
-/// Copies a block out of a batch, with zeros in lanes beyond the last.
+/// Copies a block out of a batch, with zeros in samples beyond the last.
 #[inline(always)]
 fn pack(batch: &Batch, block: usize, to: &mut [Row]) {
     for (k, to) in to.iter_mut().enumerate() {
@@ -142,12 +145,12 @@ impl Kernel for Forward<'_> {
     #[inline(always)]
     fn run<I: Isa>(self, isa: I) {
         let Workspace { shape, inputs, turned, last, output, kept, .. } = self.work;
-        let lanes = self.input.lanes();
-        output.set_lanes(lanes);
-        *kept = self.keep.then_some(lanes);
-        for block in 0..lanes.div_ceil(BLOCK) {
+        let batch_size = self.input.batch_size();
+        output.set_batch_size(batch_size);
+        *kept = self.keep.then_some(batch_size);
+        for block in 0..batch_size.div_ceil(BLOCK) {
             let slot = if self.keep { block } else { 0 };
-            let lines = lines(lanes, block);
+            let lines = lines(batch_size, block);
             pack(self.input, block, &mut inputs[0][slot * height(shape[0])..][..shape[0]]);
             let mut parameters = self.net.parameters();
             for l in 0..inputs.len() {
@@ -190,11 +193,11 @@ impl Kernel for Backward<'_> {
     #[inline(always)]
     fn run<I: Isa>(mut self, isa: I) {
         let Workspace { shape, inputs, deltas: [delta, next], sums, turned, .. } = self.work;
-        let lanes = self.d_output.lanes();
-        let blocks = lanes.div_ceil(BLOCK);
+        let batch_size = self.d_output.batch_size();
+        let blocks = batch_size.div_ceil(BLOCK);
         for first in (0..blocks).step_by(CHUNK) {
             let chunk = first..(first + CHUNK).min(blocks);
-            let odd = lines(lanes, chunk.end - 1) == 1;
+            let odd = lines(batch_size, chunk.end - 1) == 1;
             let outputs = shape[shape.len() - 1];
             for (block, to) in chunk.clone().zip(delta.chunks_exact_mut(height(outputs))) {
                 pack(self.d_output, block, &mut to[..outputs]);
@@ -224,7 +227,14 @@ impl Kernel for Backward<'_> {
                     d_y.chunks_exact(high_m).zip(x.chunks_exact(high_n)).zip(next.chunks_exact_mut(high_n));
                 if l > 0 {
                     for (block, ((d_y, x), d_x)) in chunk.clone().zip(blocks) {
-                        kernels::backward::<I, true>(isa, layer, d_y, (x, d_x), sums, lines(lanes, block));
+                        kernels::backward::<I, true>(
+                            isa,
+                            layer,
+                            d_y,
+                            (x, d_x),
+                            sums,
+                            lines(batch_size, block),
+                        );
                     }
                     std::mem::swap(delta, next);
                 } else if let Some(d_input) = &mut self.d_input {
@@ -235,7 +245,7 @@ impl Kernel for Backward<'_> {
                             d_y,
                             (x, &mut *d_x),
                             sums,
-                            lines(lanes, block),
+                            lines(batch_size, block),
                         );
                         unpack(&d_x[..n], block, d_input);
                     }

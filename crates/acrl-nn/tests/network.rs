@@ -7,8 +7,8 @@ use acrl_nn::{Batch, Instructions, Mlp, Workspace};
 use proptest::prelude::*;
 use reference::Reference;
 
-fn random_batch(rows: usize, lanes: usize, rng: &mut Rng) -> Batch {
-    let mut batch = Batch::new(rows, lanes);
+fn random_batch(rows: usize, batch_size: usize, rng: &mut Rng) -> Batch {
+    let mut batch = Batch::new(rows, batch_size);
     for row in 0..rows {
         batch.row_mut(row).iter_mut().for_each(|x| *x = 2.0 * rng.uniform() as f32 - 1.0);
     }
@@ -29,9 +29,10 @@ struct Passes {
 }
 
 fn passes(net: &Mlp, x: &Batch, d_y: &Batch, set: Instructions) -> Passes {
-    let mut work = Workspace::new(net, x.lanes()).with_instructions(set);
+    let mut work = Workspace::new(net, x.batch_size()).with_instructions(set);
     let output = net.forward(x, &mut work).clone();
-    let (mut gradient, mut d_input) = (vec![0.0; net.parameters().len()], Batch::new(x.rows(), x.lanes()));
+    let (mut gradient, mut d_input) =
+        (vec![0.0; net.parameters().len()], Batch::new(x.rows(), x.batch_size()));
     net.backward_to_input(&mut work, d_y, &mut gradient, &mut d_input);
     Passes { output, gradient, d_input }
 }
@@ -40,35 +41,44 @@ fn bits(x: &[f32]) -> Vec<u32> {
     x.iter().map(|x| x.to_bits()).collect()
 }
 
-fn check(shape: &[usize], lanes: usize, seed: u64) {
+fn check(shape: &[usize], batch_size: usize, seed: u64) {
     let mut rng = Rng::new(seed);
     let net = random_net(shape, &mut rng);
-    let x = random_batch(shape[0], lanes, &mut rng);
-    let d_y = random_batch(shape[shape.len() - 1], lanes, &mut rng);
+    let x = random_batch(shape[0], batch_size, &mut rng);
+    let d_y = random_batch(shape[shape.len() - 1], batch_size, &mut rng);
     let mut expected = Reference::new(&net);
-    for b in 0..lanes {
-        let lane = |batch: &Batch| batch.iter_rows().map(|row| f64::from(row[b])).collect::<Vec<_>>();
-        expected.add(&lane(&x), &lane(&d_y));
+    for b in 0..batch_size {
+        let sample = |batch: &Batch| batch.iter_rows().map(|row| f64::from(row[b])).collect::<Vec<_>>();
+        expected.add(&sample(&x), &sample(&d_y));
     }
     let mut same_bits: Option<Passes> = None;
     for set in Instructions::available() {
         let found = passes(&net, &x, &d_y, set);
-        for b in 0..lanes {
+        for b in 0..batch_size {
             for (row, y) in expected.outputs[b].iter().enumerate() {
                 let y_found = f64::from(found.output.row(row)[b]);
-                assert!((y_found - y).abs() < 1e-5, "{set:?} {shape:?} {lanes}: {y_found} instead of {y}");
+                assert!(
+                    (y_found - y).abs() < 1e-5,
+                    "{set:?} {shape:?} {batch_size}: {y_found} instead of {y}"
+                );
             }
             for (row, d) in expected.d_inputs[b].iter().enumerate() {
                 let d_found = f64::from(found.d_input.row(row)[b]);
-                assert!((d_found - d).abs() < 2e-5, "{set:?} {shape:?} {lanes}: {d_found} instead of {d}");
+                assert!(
+                    (d_found - d).abs() < 2e-5,
+                    "{set:?} {shape:?} {batch_size}: {d_found} instead of {d}"
+                );
             }
         }
-        let tolerance = 1e-5 * (1.0 + lanes as f64).sqrt();
+        let tolerance = 1e-5 * (1.0 + batch_size as f64).sqrt();
         for (i, (found, g)) in found.gradient.iter().zip(&expected.gradient).enumerate() {
             let error = (f64::from(*found) - g).abs();
-            assert!(error < tolerance, "{set:?} {shape:?} {lanes}: parameter {i}: {found} instead of {g}");
+            assert!(
+                error < tolerance,
+                "{set:?} {shape:?} {batch_size}: parameter {i}: {found} instead of {g}"
+            );
         }
-        let mut work = Workspace::for_inference(&net, lanes).with_instructions(set);
+        let mut work = Workspace::for_inference(&net, batch_size).with_instructions(set);
         let inferred = net.infer(&x, &mut work);
         assert!(inferred.iter_rows().zip(found.output.iter_rows()).all(|(a, b)| bits(a) == bits(b)));
         // AVX2 gives the bits of AVX-512 where there is no tanh, which they make in different ways.
@@ -87,8 +97,8 @@ fn check(shape: &[usize], lanes: usize, seed: u64) {
 
 #[test]
 fn passes_agree_with_the_reference() {
-    for (seed, lanes) in [1, 3, 15, 16, 17, 31, 32, 33, 48, 100, 257, 300].into_iter().enumerate() {
-        check(&[6, 64, 64, 2], lanes, seed as u64);
+    for (seed, batch_size) in [1, 3, 15, 16, 17, 31, 32, 33, 48, 100, 257, 300].into_iter().enumerate() {
+        check(&[6, 64, 64, 2], batch_size, seed as u64);
     }
     for width in [1, 3, 6, 17, 64, 100] {
         check(&[width, 1], 5, 1);
@@ -150,8 +160,8 @@ fn a_workspace_can_be_used_again_with_fewer_lanes() {
     let mut rng = Rng::new(5);
     let net = random_net(&[6, 33, 2], &mut rng);
     let mut work = Workspace::new(&net, 100);
-    for lanes in [100, 7, 64, 17, 100] {
-        let (x, d_y) = (random_batch(6, lanes, &mut rng), random_batch(2, lanes, &mut rng));
+    for batch_size in [100, 7, 64, 17, 100] {
+        let (x, d_y) = (random_batch(6, batch_size, &mut rng), random_batch(2, batch_size, &mut rng));
         let fresh = passes(&net, &x, &d_y, Instructions::best());
         let mut gradient = vec![0.0; net.parameters().len()];
         assert_eq!(net.forward(&x, &mut work).row(1), fresh.output.row(1));
@@ -177,28 +187,28 @@ proptest! {
     #[test]
     fn random_shapes_agree_with_the_reference(
         shape in prop::collection::vec(1_usize..40, 2..5),
-        lanes in 1_usize..80,
+        batch_size in 1_usize..80,
         seed in any::<u64>(),
     ) {
-        check(&shape, lanes, seed);
+        check(&shape, batch_size, seed);
     }
 
     #[test]
     fn a_lane_does_not_depend_on_where_it_is(
         shape in prop::collection::vec(1_usize..40, 2..5),
-        lanes in 1_usize..100,
+        batch_size in 1_usize..100,
         others in 1_usize..100,
         seed in any::<u64>(),
     ) {
         let mut rng = Rng::new(seed);
         let net = random_net(&shape, &mut rng);
-        let (x, mut z) = (random_batch(shape[0], lanes, &mut rng), random_batch(shape[0], others, &mut rng));
-        let (from, to) = (rng.index(lanes), rng.index(others));
+        let (x, mut z) = (random_batch(shape[0], batch_size, &mut rng), random_batch(shape[0], others, &mut rng));
+        let (from, to) = (rng.index(batch_size), rng.index(others));
         for row in 0..shape[0] {
             z.row_mut(row)[to] = x.row(row)[from];
         }
         for set in Instructions::available() {
-            let mut work = Workspace::new(&net, lanes.max(others)).with_instructions(set);
+            let mut work = Workspace::new(&net, batch_size.max(others)).with_instructions(set);
             let here: Vec<u32> = net.forward(&x, &mut work).iter_rows().map(|y| y[from].to_bits()).collect();
             let there: Vec<u32> = net.infer(&z, &mut work).iter_rows().map(|y| y[to].to_bits()).collect();
             prop_assert_eq!(here, there);

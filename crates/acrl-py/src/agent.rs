@@ -3,9 +3,10 @@
 use std::sync::Mutex;
 
 use acrl::{
-    BatchPolicy as _, Diagnosis, DualDynamics, Recollection, Rewards, Rng, Rows, Steerer, Steering, Verdict,
+    BatchMatrix, Diagnosis, DualDynamics, Executor, LedgerHistory, Rewards, Rng, VecPolicy as _, Verdict,
+    WeightSelector,
 };
-use acrl_learn::{SeenRewards, TrainedPolicy};
+use acrl_learn::{RewardSample, TrainedPolicy};
 use numpy::{PyArray1, ToPyArray as _};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -45,24 +46,24 @@ struct Run {
 #[serde(deny_unknown_fields)]
 struct State {
     dynamics: DualDynamics,
-    steerer: Steerer,
+    steerer: WeightSelector,
     /// w0 ... wm to act with now.
     weights: Vec<f64>,
-    recollection: Recollection,
+    recollection: LedgerHistory,
     /// The rewards (r1 ... rm) of this run, if the policy is not a trained one, which brings its own.
-    seen: SeenRewards,
+    seen: RewardSample,
     /// The action that is held, and the step from which on.
     held: Option<(u64, Vec<f64>)>,
     /// For actions that are drawn.
     rng: Rng,
 }
 
-/// A trained policy of the agent's own, and room for one lane.
+/// A trained policy of the agent's own, and room for one environment.
 struct Acting {
     policy: TrainedPolicy,
-    observation: Rows,
-    weights: Rows,
-    actions: Rows,
+    observation: BatchMatrix,
+    weights: BatchMatrix,
+    actions: BatchMatrix,
 }
 
 #[pymethods]
@@ -82,14 +83,14 @@ impl Agent {
         hold: u64,
     ) -> PyResult<Self> {
         let mut dynamics = dynamics.get().0.clone();
-        let mut steerer = Steerer::new(steering_named(steering)?, &dynamics);
+        let mut steerer = WeightSelector::new(steering_named(steering)?, &dynamics);
         let mut weights = vec![0.0; dynamics.len() + 1];
         check_fit(&dynamics, policy.as_ref())?;
         let library = policy.as_ref().map(|policy| policy.get().library());
         steerer.steer(&mut dynamics, library, f64::from(u8::from(weigh)), &mut weights);
         let state = State {
-            recollection: Recollection::new(&dynamics),
-            seen: SeenRewards::default(),
+            recollection: LedgerHistory::new(&dynamics),
+            seen: RewardSample::default(),
             held: None,
             rng: policy.as_ref().map_or_else(|| Rng::new(0), |policy| policy.get().split_rng()),
             dynamics,
@@ -160,7 +161,7 @@ impl Agent {
     fn set_bound(&self, name: &str, bound: f64) -> PyResult<()> {
         let state = &mut lock(&self.run).state;
         state.dynamics.set_bound(name, bound).map_err(input)?;
-        state.recollection = Recollection::new(&state.dynamics);
+        state.recollection = LedgerHistory::new(&state.dynamics);
         Ok(())
     }
 
@@ -186,8 +187,8 @@ impl Agent {
     fn steering(&self) -> (&'static str, Option<usize>) {
         let steerer = &lock(&self.run).state.steerer;
         let name = match steerer.steering() {
-            Steering::Policy => "policy",
-            Steering::Library => "library",
+            Executor::Policy => "policy",
+            Executor::PolicyLibrary => "library",
         };
         (name, steerer.entry())
     }
@@ -227,7 +228,7 @@ impl Agent {
                 (settled, errors) = (library.settled(), library.settled_errors());
                 seen = policy.seen();
                 let multipliers = state.dynamics.multipliers().as_slice();
-                let held = state.steerer.steering() == Steering::Library;
+                let held = state.steerer.steering() == Executor::PolicyLibrary;
                 if let Some((size, reach)) = policy.reach(multipliers, &symptoms.bounds, held) {
                     (symptoms.size, symptoms.reach) = (size, Some(reach));
                 }
@@ -290,9 +291,9 @@ impl Agent {
             let policy = policy.get();
             Acting {
                 policy: policy.actor(deterministic),
-                observation: Rows::zeros(policy.observation_len(), 1),
-                weights: Rows::zeros(state.weights.len(), 1),
-                actions: Rows::zeros(policy.action_len(), 1),
+                observation: BatchMatrix::zeros(policy.observation_len(), 1),
+                weights: BatchMatrix::zeros(state.weights.len(), 1),
+                actions: BatchMatrix::zeros(policy.action_len(), 1),
             }
         });
         let name = |r: &acrl::Requirement| PyString::intern(py, r.reward()).unbind();

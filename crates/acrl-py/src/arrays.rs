@@ -1,6 +1,6 @@
 //! Arrays of floats, read where they are.
 
-use acrl::Rows;
+use acrl::BatchMatrix;
 use numpy::{
     PyArrayDyn, PyArrayMethods as _, PyReadonlyArray2, PyReadonlyArrayDyn, PyUntypedArrayMethods as _,
     ndarray::IxDyn,
@@ -39,8 +39,8 @@ impl<'py> Floats<'py> {
         }
     }
 
-    /// Writes its rows, one to a lane, from row `first` on; a single one goes to all lanes. Refuses what is not finite.
-    pub(crate) fn write(&self, rows: &mut Rows, first: usize, what: &str) -> PyResult<()> {
+    /// Writes its rows, one to an environment, from row `first` on; a single one goes to all environments. Refuses what is not finite.
+    pub(crate) fn write(&self, rows: &mut BatchMatrix, first: usize, what: &str) -> PyResult<()> {
         let wrong = match self {
             Self::Double(array) => write(array.as_slice().unwrap_or_default(), self.shape(), rows, first),
             Self::Single(array) => write(array.as_slice().unwrap_or_default(), self.shape(), rows, first),
@@ -71,7 +71,7 @@ fn readable<'py, T: numpy::Element>(
 fn write<T: Copy + Into<f64>>(
     from: &[T],
     shape: &[usize],
-    rows: &mut Rows,
+    rows: &mut BatchMatrix,
     first: usize,
 ) -> Option<(usize, usize, f64)> {
     let width = shape.last().copied().unwrap_or(0).max(1);
@@ -84,7 +84,7 @@ fn write<T: Copy + Into<f64>>(
         from.iter().enumerate().for_each(|(k, &x)| rows.row_mut(first + k).fill(x.into()));
         return None;
     }
-    // So many lanes at a time, which keeps both sides in the cache.
+    // So many environments at a time, which keeps both sides in the cache.
     let tiles = from.chunks(TILE * width).enumerate();
     for (tile, from) in tiles {
         for k in 0..width {
@@ -100,18 +100,18 @@ fn write<T: Copy + Into<f64>>(
 /// Lanes that are turned into columns together.
 const TILE: usize = 16;
 
-/// A row of an array becomes a lane.
-pub(crate) fn rows(array: &PyReadonlyArray2<'_, f64>, width: usize, what: &str) -> PyResult<Rows> {
+/// A row of an array becomes an environment.
+pub(crate) fn rows(array: &PyReadonlyArray2<'_, f64>, width: usize, what: &str) -> PyResult<BatchMatrix> {
     let view = array.as_array();
-    let (lanes, found) = view.dim();
+    let (num_envs, found) = view.dim();
     if found != width {
         let text = format!("the {what} have {found} numbers each, expected {width}");
         return Err(InputError::new_err(text));
     }
-    let mut rows = Rows::zeros(width, lanes);
+    let mut rows = BatchMatrix::zeros(width, num_envs);
     // Copied only if it is laid out in another way.
     let flat = view.as_standard_layout();
-    finite(write(flat.as_slice().unwrap_or_default(), &[lanes, width], &mut rows, 0), what)?;
+    finite(write(flat.as_slice().unwrap_or_default(), &[num_envs, width], &mut rows, 0), what)?;
     Ok(rows)
 }
 

@@ -7,9 +7,9 @@
 //! |---|---|
 //! | `Requirement`, `Objective` | [`acrl::Requirement`], [`acrl::Objective`], frozen |
 //! | `Dynamics` | [`acrl::DualDynamics`] before the first step |
-//! | `Agent` | [`acrl::DualDynamics`] and [`acrl::Steerer`] with a policy, behind a lock |
+//! | `Agent` | [`acrl::DualDynamics`] and [`acrl::WeightSelector`] with a policy, behind a lock |
 //! | `PolicyFile` | [`acrl_learn::PolicyFile`] with a pool of actors, without the interpreter's lock while they act |
-//! | `Trainer`, `Settler` | [`acrl_learn::LivePpo`], [`acrl_learn::Settling`]: training while Python steps the environment |
+//! | `Trainer`, `Settler` | [`acrl_learn::ExternalPpo`], [`acrl_learn::LibraryEvaluator`]: training while Python steps the environment |
 //! | `Model`, `solve`, `sweep` | [`acrl::FiniteCmdp`], [`acrl_cli::solve`], [`acrl_cli::sweep`] |
 //! | `run`, `compare`, `reproduce`, `main` | those of [`acrl_cli`] |
 //! | `Report` | [`acrl_report::Report`], frozen |

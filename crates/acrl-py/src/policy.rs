@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use acrl::{ActionPart, BatchPolicy as _, BatchTask, Library, Rng, Rows, Steering};
+use acrl::{ActionPart, BatchMatrix, Executor, PolicyLibrary, Rng, VecPolicy as _, VecTask};
 use acrl_envs::{Continuous, Problem, Source};
 use acrl_files::Container;
 use acrl_learn::TrainedPolicy;
@@ -91,8 +91,8 @@ impl PolicyFile {
             return Ok(None);
         };
         let (observation, weights) = self.batch(&seen, &prices)?;
-        let lanes = observation.lanes();
-        let mut actions = Rows::zeros(self.action.len(), lanes);
+        let num_envs = observation.num_envs();
+        let mut actions = BatchMatrix::zeros(self.action.len(), num_envs);
         let (mut policy, mut rngs) = {
             let mut acting = lock(&self.acting);
             let draw = if deterministic { 0 } else { acting.rng.bits() };
@@ -100,10 +100,10 @@ impl PolicyFile {
             drop(acting);
             let policy = idle.unwrap_or_else(|| self.actor(deterministic));
             // A network that does not draw has no use for generators, which take their time to make.
-            let needed = if deterministic && matches!(policy, TrainedPolicy::Mlp(_)) { 0 } else { lanes };
-            (policy, (0..needed as u64).map(|lane| Rng::stream(draw, lane)).collect::<Vec<_>>())
+            let needed = if deterministic && matches!(policy, TrainedPolicy::Mlp(_)) { 0 } else { num_envs };
+            (policy, (0..needed as u64).map(|env| Rng::stream(draw, env)).collect::<Vec<_>>())
         };
-        if lanes == 1 {
+        if num_envs == 1 {
             policy.act(&observation, &weights, &mut actions, &mut rngs).map_err(input)?;
         } else {
             py.detach(|| policy.act(&observation, &weights, &mut actions, &mut rngs)).map_err(input)?;
@@ -158,8 +158,8 @@ impl PolicyFile {
     fn advice(&self) -> (f64, u64, &'static str) {
         let advice = self.file.advice;
         let steering = match advice.steering {
-            Steering::Policy => "policy",
-            Steering::Library => "library",
+            Executor::Policy => "policy",
+            Executor::PolicyLibrary => "library",
         };
         (advice.step_size, advice.epoch, steering)
     }
@@ -221,7 +221,7 @@ impl PolicyFile {
         };
         let environment = environment.batch();
         let task =
-            BatchTask::new(environment, trained.specification.clone()).map_err(|error| file(path, error))?;
+            VecTask::new(environment, trained.specification.clone()).map_err(|error| file(path, error))?;
         trained.check(&task).map_err(|error| file(path, error))?;
         let mut scales = task.scales().to_vec();
         if spaces.is_some() {
@@ -245,7 +245,7 @@ impl PolicyFile {
     }
 
     /// What it settles at when its weights are held.
-    pub(crate) fn library(&self) -> &Library {
+    pub(crate) fn library(&self) -> &PolicyLibrary {
         &self.file.library
     }
 
@@ -259,7 +259,7 @@ impl PolicyFile {
             return None;
         }
         let size = |l: &[f64]| l.iter().zip(&self.units[1..]).map(|(l, unit)| l * unit).sum::<f64>();
-        let alone = Library::ALONE * self.units[0];
+        let alone = PolicyLibrary::ALONE * self.units[0];
         let mut sure = library.clone();
         for entry in &mut sure.entries {
             let errors = entry.errors.clone();
@@ -324,34 +324,38 @@ impl PolicyFile {
         action.to_pyarray(py).into_any()
     }
 
-    /// Actions as an array with a row for each lane.
+    /// Actions as an array with a row for each environment.
     fn turned<'py, T: numpy::Element + Clone>(
         &self,
         py: Python<'py>,
-        actions: &Rows,
+        actions: &BatchMatrix,
         convert: impl Fn(f64) -> T,
     ) -> PyResult<Bound<'py, PyArray2<T>>> {
-        // Rows without lanes do not know how many they are.
-        let (lanes, parts) = (actions.lanes(), self.action.len());
-        let mut values = vec![convert(0.0); lanes * parts];
+        // Rows without environments do not know how many they are.
+        let (num_envs, parts) = (actions.num_envs(), self.action.len());
+        let mut values = vec![convert(0.0); num_envs * parts];
         for row in 0..parts.min(actions.len()) {
             for (to, from) in values.chunks_exact_mut(parts).zip(actions.row(row)) {
                 to[row] = convert(*from);
             }
         }
-        PyArray1::from_vec(py, values).reshape([lanes, parts])
+        PyArray1::from_vec(py, values).reshape([num_envs, parts])
     }
 
-    /// Observations and weights w0 ... wm, a lane for each observation.
-    pub(crate) fn batch(&self, seen: &Floats<'_>, prices: &Floats<'_>) -> PyResult<(Rows, Rows)> {
+    /// Observations and weights w0 ... wm, an environment for each observation.
+    pub(crate) fn batch(
+        &self,
+        seen: &Floats<'_>,
+        prices: &Floats<'_>,
+    ) -> PyResult<(BatchMatrix, BatchMatrix)> {
         let m = self.requirement_count();
         if !matches!(prices.shape(), [n] | [_, n] if *n == m) {
             let text = format!("the multipliers have shape {}, expected {m} numbers", prices.shape_text());
             return Err(InputError::new_err(text));
         }
-        let (lanes, width) = match *seen.shape() {
+        let (num_envs, width) = match *seen.shape() {
             [width] => (1, width),
-            [lanes, width] => (lanes, width),
+            [num_envs, width] => (num_envs, width),
             _ => {
                 let shape = seen.shape_text();
                 let text = format!("the observation has shape {shape}, expected one or two dimensions");
@@ -363,14 +367,15 @@ impl PolicyFile {
                 let text = format!("there are {rows} rows of multipliers for one observation");
                 return Err(InputError::new_err(text));
             }
-            [rows, _] if rows != lanes => {
-                let text = format!("there are {lanes} observations, but multipliers for {rows}");
+            [rows, _] if rows != num_envs => {
+                let text = format!("there are {num_envs} observations, but multipliers for {rows}");
                 return Err(InputError::new_err(text));
             }
             _ if width != self.observation.len() => return Err(self.wrong_width(width)),
             _ => {}
         }
-        let (mut observation, mut weights) = (Rows::zeros(width, lanes), Rows::zeros(m + 1, lanes));
+        let (mut observation, mut weights) =
+            (BatchMatrix::zeros(width, num_envs), BatchMatrix::zeros(m + 1, num_envs));
         seen.write(&mut observation, 0, "observations")?;
         prices.write(&mut weights, 1, "multipliers")?;
         let objective = self.file.specification.objective().is_some();
@@ -385,10 +390,10 @@ impl PolicyFile {
 }
 
 /// What steers an execution.
-pub(crate) fn steering_named(name: &str) -> PyResult<Steering> {
+pub(crate) fn steering_named(name: &str) -> PyResult<Executor> {
     match name {
-        "policy" => Ok(Steering::Policy),
-        "library" => Ok(Steering::Library),
+        "policy" => Ok(Executor::Policy),
+        "library" => Ok(Executor::PolicyLibrary),
         _ => {
             let text = format!("the steering is '{name}', expected 'policy' or 'library'");
             Err(InputError::new_err(text))

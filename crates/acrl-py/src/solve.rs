@@ -6,8 +6,8 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use acrl::Event;
-use acrl_cli::{SolveSettings, Solved, Sweep, Watch};
-use acrl_exact::Answer;
+use acrl_cli::{SolveResult, SolveSettings, Sweep, Watch};
+use acrl_exact::Solution;
 use numpy::{PyArray1, ToPyArray as _};
 use pyo3::prelude::*;
 use pyo3::types::PyBool;
@@ -149,8 +149,8 @@ pub(crate) fn sweep<'py>(
 }
 
 /// The action in each state, by its number among the columns of the arrays, or among the state's own.
-fn rules(solved: &Solved, columns: bool) -> Vec<Vec<i64>> {
-    let Answer::Optimal(optimum) = solved.answer() else { return Vec::new() };
+fn rules(solved: &SolveResult, columns: bool) -> Vec<Vec<i64>> {
+    let Solution::Optimal(optimum) = solved.answer() else { return Vec::new() };
     let action = |(state, &action): (usize, &usize)| {
         let column = if columns { solved.model().action_numbers(state).nth(action) } else { None };
         column.unwrap_or(action) as i64

@@ -3,12 +3,15 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use acrl::{BatchPolicy as _, BatchTask, Interval, Library, Named, Rng, Rows, Specification, Steering};
+use acrl::{
+    BatchMatrix, Executor, Interval, Named, PolicyLibrary, Rng, Specification, VecPolicy as _, VecTask,
+};
 use acrl_envs::{External, ExternalAction, ExternalParameters, ExternalReward, Problem};
 use acrl_files::{RunFolder, checkpoint};
 use acrl_learn::ppo::After;
 use acrl_learn::{
-    Advice, LearnError, LivePpo, MlpPolicy, PolicyFile, PpoSettings, Settling, TrainedPolicy, TrainingRecord,
+    ExecutionDefaults, ExternalPpo, LearnError, LibraryEvaluator, MlpPolicy, PolicyFile, PpoConfig,
+    TrainedPolicy, TrainingRecord,
 };
 use numpy::ndarray::Array2;
 use numpy::{IntoPyArray as _, PyArray1, PyArray2, PyReadonlyArray1, PyReadonlyArray2, ToPyArray as _};
@@ -44,7 +47,7 @@ struct State {
     requirements: Vec<acrl::Requirement>,
     seed: u64,
     seconds: f64,
-    training: LivePpo,
+    training: ExternalPpo,
     /// What the caller wants to keep: the environment, if it can be stored.
     kept: Vec<u8>,
 }
@@ -86,8 +89,8 @@ impl Trainer {
         };
         let given: Vec<bool> = units.iter().map(Option::is_some).collect();
         let environment = External::new(description.clone()).map_err(input)?;
-        let task = BatchTask::new(&environment, specification.clone()).map_err(input)?;
-        let training = LivePpo::new(&task, &ranges, &given, merged(settings)?, seed).map_err(input)?;
+        let task = VecTask::new(&environment, specification.clone()).map_err(input)?;
+        let training = ExternalPpo::new(&task, &ranges, &given, merged(settings)?, seed).map_err(input)?;
         let state = State {
             description,
             objective: specification.objective().cloned(),
@@ -100,18 +103,18 @@ impl Trainer {
         Ok(Self(Mutex::new(Inner { specification, state, folder: None, figures: None })))
     }
 
-    /// Draws an action for every lane: a row of observations each.
+    /// Draws an action for every environment: a row of observations each.
     fn decide<'py>(
         &self,
         py: Python<'py>,
         observations: PyReadonlyArray2<'py, f64>,
     ) -> PyResult<Bound<'py, PyArray2<f64>>> {
         let mut inner = lock(&self.0);
-        let seen = inner.lanes(&observations)?;
+        let seen = inner.num_envs(&observations)?;
         let parts = inner.state.description.action.len();
-        let mut actions = Rows::zeros(parts, seen.lanes());
+        let mut actions = BatchMatrix::zeros(parts, seen.num_envs());
         inner.state.training.decide(&seen, &mut actions);
-        Ok(lane_major(py, &actions))
+        Ok(env_major(py, &actions))
     }
 
     /// Takes note of what came of it.
@@ -125,20 +128,20 @@ impl Trainer {
         valid: PyReadonlyArray1<'_, bool>,
     ) -> PyResult<()> {
         let mut inner = lock(&self.0);
-        let observation = inner.lanes(&observations)?;
+        let observation = inner.num_envs(&observations)?;
         let rewards = rows(&rewards, inner.state.description.reward.len(), "rewards")?;
-        let lanes = observation.lanes();
+        let num_envs = observation.num_envs();
         let flags = |array: PyReadonlyArray1<'_, bool>, what: &str| -> PyResult<Vec<bool>> {
             let flags: Vec<bool> = array.as_array().iter().copied().collect();
-            if flags.len() == lanes {
+            if flags.len() == num_envs {
                 return Ok(flags);
             }
-            Err(InputError::new_err(format!("{what} has {} flags for {lanes} lanes", flags.len())))
+            Err(InputError::new_err(format!("{what} has {} flags for {num_envs} num_envs", flags.len())))
         };
         let (terminated, truncated) = (flags(terminated, "terminated")?, flags(truncated, "truncated")?);
         let valid = flags(valid, "valid")?;
         let ended = truncated.iter().any(|ended| *ended);
-        let last = if ended { Some(inner.lanes(&last)?) } else { None };
+        let last = if ended { Some(inner.num_envs(&last)?) } else { None };
         inner.state.training.observe(&After {
             rewards: &rewards,
             last: last.as_ref().unwrap_or(&observation),
@@ -162,7 +165,7 @@ impl Trainer {
         py: Python<'py>,
         observations: PyReadonlyArray2<'py, f64>,
     ) -> PyResult<Option<Bound<'py, PyDict>>> {
-        let seen = lock(&self.0).lanes(&observations)?;
+        let seen = lock(&self.0).num_envs(&observations)?;
         let improved = py.detach(|| {
             let mut inner = lock(&self.0);
             let training = &mut inner.state.training;
@@ -179,7 +182,7 @@ impl Trainer {
         figures.map(|figures| named(py, &figures)).transpose()
     }
 
-    /// The lanes that should start anew now, if they can.
+    /// The environments that should start anew now, if they can.
     #[getter]
     fn restarts<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<bool>> {
         lock(&self.0).state.training.restarts().to_pyarray(py)
@@ -197,7 +200,7 @@ impl Trainer {
         lock(&self.0).state.training.iterations()
     }
 
-    /// Environment steps done, in all lanes.
+    /// Environment steps done, in all environments.
     #[getter]
     fn steps(&self) -> u64 {
         lock(&self.0).state.training.steps()
@@ -297,7 +300,7 @@ impl Trainer {
     }
 
     /// Finds out what the policy settles at: at all kinds of weights, so many of them drawn, or only where one reward is
-    /// all that matters; with up to `budget` steps in each lane where the regular ones are not enough.
+    /// all that matters; with up to `budget` steps in each environment where the regular ones are not enough.
     fn settler(
         &self,
         drawn: Option<usize>,
@@ -310,12 +313,13 @@ impl Trainer {
         let training = &inner.state.training;
         let policy = training.policy().sampling(drawing);
         let scales = policy.inputs().scales().to_vec();
-        let (objective, lanes) = (policy.inputs().objective(), training.settings().lanes);
+        let (objective, num_envs) = (policy.inputs().objective(), training.settings().num_envs);
         let times = (settling, measured);
-        let settling = Settling::new(&scales, objective, lanes, drawn, times, budget, inner.state.seed);
-        let rngs = (0..lanes as u64).map(|lane| Rng::stream(inner.state.seed ^ 0x5e77, lane)).collect();
+        let settling =
+            LibraryEvaluator::new(&scales, objective, num_envs, drawn, times, budget, inner.state.seed);
+        let rngs = (0..num_envs as u64).map(|env| Rng::stream(inner.state.seed ^ 0x5e77, env)).collect();
         Settler(Mutex::new(Settles {
-            rewards: Rows::zeros(scales.len(), lanes),
+            rewards: BatchMatrix::zeros(scales.len(), num_envs),
             terms: training.terms().to_vec(),
             named: inner.state.description.reward.len(),
             policy,
@@ -340,21 +344,21 @@ impl Trainer {
 }
 
 impl Inner {
-    /// Observations of all lanes.
-    fn lanes(&self, observations: &PyReadonlyArray2<'_, f64>) -> PyResult<Rows> {
+    /// Observations of all environments.
+    fn num_envs(&self, observations: &PyReadonlyArray2<'_, f64>) -> PyResult<BatchMatrix> {
         let seen = rows(observations, self.state.description.observation.len(), "observations")?;
-        let lanes = self.state.training.settings().lanes;
-        if seen.lanes() == lanes {
+        let num_envs = self.state.training.settings().num_envs;
+        if seen.num_envs() == num_envs {
             return Ok(seen);
         }
-        Err(InputError::new_err(format!("there are {} observations, expected {lanes}", seen.lanes())))
+        Err(InputError::new_err(format!("there are {} observations, expected {num_envs}", seen.num_envs())))
     }
 
     /// The policy file as bytes.
     fn file(
         &self,
         policy: MlpPolicy,
-        (library, steering): (Library, Steering),
+        (library, steering): (PolicyLibrary, Executor),
         steps: u64,
         complete: bool,
     ) -> PyResult<Vec<u8>> {
@@ -368,7 +372,7 @@ impl Inner {
             ..description.clone()
         };
         let environment = External::new(description).map_err(input)?;
-        let task = BatchTask::new(&environment, specification.clone()).map_err(input)?;
+        let task = VecTask::new(&environment, specification.clone()).map_err(input)?;
         let problem = environment.problem(specification).map_err(input)?;
         // Names that no problem file can hold are told now, not when the policy is opened.
         Problem::parse(&problem).map_err(input)?;
@@ -379,7 +383,7 @@ impl Inner {
             library,
             coverage: training.coverage().clone(),
             seen: training.seen().clone(),
-            advice: Advice { steering, ..Advice::unrehearsed(&task) },
+            advice: ExecutionDefaults { steering, ..ExecutionDefaults::unrehearsed(&task) },
             training: TrainingRecord {
                 learner: "ppo".to_owned(),
                 method: acrl_learn::Training::A_CRL.to_owned(),
@@ -400,17 +404,17 @@ pub(crate) struct Settler(Mutex<Settles>);
 
 struct Settles {
     policy: MlpPolicy,
-    settling: Settling,
+    settling: LibraryEvaluator,
     terms: Vec<Option<(usize, f64)>>,
     /// The number of the environment's rewards.
     named: usize,
-    rewards: Rows,
+    rewards: BatchMatrix,
     rngs: Vec<Rng>,
 }
 
 #[pymethods]
 impl Settler {
-    /// An action for every lane.
+    /// An action for every environment.
     fn decide<'py>(
         &self,
         py: Python<'py>,
@@ -419,16 +423,16 @@ impl Settler {
         let mut settles = lock(&self.0);
         let Settles { policy, settling, rngs, .. } = &mut *settles;
         let seen = rows(&observations, policy.inputs().observation().len(), "observations")?;
-        if seen.lanes() != rngs.len() {
-            let text = format!("there are {} observations, expected {}", seen.lanes(), rngs.len());
+        if seen.num_envs() != rngs.len() {
+            let text = format!("there are {} observations, expected {}", seen.num_envs(), rngs.len());
             return Err(InputError::new_err(text));
         }
-        let mut actions = Rows::zeros(policy.heads().parts().len(), seen.lanes());
+        let mut actions = BatchMatrix::zeros(policy.heads().parts().len(), seen.num_envs());
         policy.act(&seen, settling.weights(), &mut actions, rngs).map_err(input)?;
-        Ok(lane_major(py, &actions))
+        Ok(env_major(py, &actions))
     }
 
-    /// Takes note of the rewards of lanes that made a step, and of episodes that ended with it.
+    /// Takes note of the rewards of environments that made a step, and of episodes that ended with it.
     fn observe(
         &self,
         rewards: PyReadonlyArray2<'_, f64>,
@@ -441,8 +445,9 @@ impl Settler {
         let flags =
             |array: PyReadonlyArray1<'_, bool>| array.as_array().iter().copied().collect::<Vec<bool>>();
         let (valid, ended) = (flags(valid), flags(ended));
-        if [found.lanes(), valid.len(), ended.len()].iter().any(|lanes| *lanes != scored.lanes()) {
-            let text = format!("rewards of {} lanes, expected {}", found.lanes(), scored.lanes());
+        if [found.num_envs(), valid.len(), ended.len()].iter().any(|num_envs| *num_envs != scored.num_envs())
+        {
+            let text = format!("rewards of {} num_envs, expected {}", found.num_envs(), scored.num_envs());
             return Err(InputError::new_err(text));
         }
         for (i, term) in terms.iter().enumerate() {
@@ -461,7 +466,7 @@ impl Settler {
         lock(&self.0).settling.is_over()
     }
 
-    /// Steps in each lane, as far as is known.
+    /// Steps in each environment, as far as is known.
     #[getter]
     fn steps(&self) -> usize {
         lock(&self.0).settling.steps()
@@ -515,10 +520,10 @@ fn reward(name: String, unit: f64) -> ExternalReward {
 }
 
 /// The default settings with some of them replaced.
-fn merged(settings: &str) -> PyResult<PpoSettings> {
+fn merged(settings: &str) -> PyResult<PpoConfig> {
     let wrong = |error: serde_json::Error| InputError::new_err(format!("settings: {error}"));
     let given: serde_json::Map<String, serde_json::Value> = serde_json::from_str(settings).map_err(wrong)?;
-    let mut all = serde_json::to_value(PpoSettings::default()).map_err(wrong)?;
+    let mut all = serde_json::to_value(PpoConfig::default()).map_err(wrong)?;
     if let Some(all) = all.as_object_mut() {
         all.extend(given);
     }
@@ -531,7 +536,7 @@ fn named<'py>(py: Python<'py>, values: &Named<f64>) -> PyResult<Bound<'py, PyDic
     Ok(dict)
 }
 
-/// A row for each lane.
-fn lane_major<'py>(py: Python<'py>, rows: &Rows) -> Bound<'py, PyArray2<f64>> {
-    Array2::from_shape_fn((rows.lanes(), rows.len()), |(lane, row)| rows.at(row, lane)).into_pyarray(py)
+/// A row for each environment.
+fn env_major<'py>(py: Python<'py>, rows: &BatchMatrix) -> Bound<'py, PyArray2<f64>> {
+    Array2::from_shape_fn((rows.num_envs(), rows.len()), |(env, row)| rows.at(row, env)).into_pyarray(py)
 }

@@ -5,10 +5,10 @@ use std::path::Path;
 use std::time::Instant;
 
 use acrl::{
-    BatchExecution, BatchPolicy as _, BatchTask, Rng, Rows, RunReport, Silent, Specification, Symptoms,
+    BatchMatrix, DiagnosisInput, Rng, RunReport, Silent, Specification, VecExecution, VecPolicy as _, VecTask,
 };
 use acrl_envs::{Continuous, Problem, Source};
-use acrl_learn::{Ppo, PpoSettings, TrainedPolicy};
+use acrl_learn::{Ppo, PpoConfig, TrainedPolicy};
 use numpy::{PyArray1, PyArray2, PyArrayMethods as _};
 use pyo3::prelude::*;
 
@@ -39,16 +39,16 @@ pub(crate) fn trace<'py>(
     let specification =
         Specification::new(file.specification.objective().cloned(), requirements).map_err(input)?;
     let environment = environment(policy.get())?;
-    let task = BatchTask::new(environment.batch(), specification).map_err(input)?;
+    let task = VecTask::new(environment.batch(), specification).map_err(input)?;
     let mut acting = file.policy.clone();
     let (library, rngs) = (Some(&file.library), vec![Rng::new(seed)]);
-    let mut execution = BatchExecution::new(&task, &mut acting, library, vec![dynamics], rngs, steps as u64)
+    let mut execution = VecExecution::new(&task, &mut acting, library, vec![dynamics], rngs, steps as u64)
         .map_err(input)?
         .steered_by(steering_named(steering)?);
     let mut signs = vec![task.specification().objective().map_or(1.0, acrl::Objective::sign)];
     signs.extend(task.specification().requirements().iter().map(acrl::Requirement::sign));
     let (n, m) = (task.environment().observation_space().len(), signs.len());
-    let mut seen = Rows::zeros(n, 1);
+    let mut seen = BatchMatrix::zeros(n, 1);
     let (mut observations, mut weights, mut rewards) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..steps {
         task.environment().observe(execution.state(), &mut seen);
@@ -59,12 +59,12 @@ pub(crate) fn trace<'py>(
         rewards.extend(execution.rewards().as_slice().iter().zip(&signs).map(|(r, sign)| r * sign));
     }
     let (scales, settled) = (&task.scales()[1..], file.library.settled());
-    let symptoms = Symptoms {
+    let symptoms = DiagnosisInput {
         scales: scales.to_vec(),
         tolerances: scales.iter().map(|scale| TOLERANCE * scale).collect(),
         seen: file.seen.vectors(),
         settled: &settled,
-        ..Symptoms::default()
+        ..DiagnosisInput::default()
     };
     let runs = execution.finish().map_err(input)?;
     let report = RunReport::new(task.specification(), &runs, symptoms);
@@ -86,8 +86,8 @@ pub(crate) fn seconds_to_act(
         return Err(InputError::new_err("expected arrays of floats"));
     };
     let (observation, weights) = policy.get().batch(&seen, &prices)?;
-    let mut actions = Rows::zeros(policy.get().action_len(), observation.lanes());
-    let mut rngs: Vec<Rng> = (0..observation.lanes() as u64).map(|lane| Rng::stream(0, lane)).collect();
+    let mut actions = BatchMatrix::zeros(policy.get().action_len(), observation.num_envs());
+    let mut rngs: Vec<Rng> = (0..observation.num_envs() as u64).map(|env| Rng::stream(0, env)).collect();
     let mut actor = policy.get().actor(true);
     let mut once = || {
         let start = Instant::now();
@@ -108,8 +108,8 @@ pub(crate) fn untrained(
 ) -> PyResult<PolicyFile> {
     let mut file = policy.get().file.clone();
     let environment = environment(policy.get())?;
-    let task = BatchTask::new(environment.batch(), file.specification.clone()).map_err(input)?;
-    let settings = PpoSettings { hidden, hold: Some(1), ..PpoSettings::default() };
+    let task = VecTask::new(environment.batch(), file.specification.clone()).map_err(input)?;
+    let settings = PpoConfig { hidden, hold: Some(1), ..PpoConfig::default() };
     file.policy = TrainedPolicy::Mlp(Box::new(Ppo::new(&task, settings, seed).map_err(input)?.policy()));
     let container = file.to_container().map_err(input)?;
     PolicyFile::from_container(container, Path::new("untrained"), Rng::new(seed))

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use acrl::Steering;
+use acrl::Executor;
 use acrl_cli::{CompareOptions, EpochArg, Execution, Input, ReproduceOptions, RunOptions, Start};
 use acrl_envs::MethodSetting;
 use pyo3::prelude::*;
@@ -128,8 +128,8 @@ pub(crate) fn run(
     let opened = what.open(py, name, objective, &requirements)?;
     let steering = match steering {
         None => None,
-        Some("policy") => Some(Steering::Policy),
-        Some("library") => Some(Steering::Library),
+        Some("policy") => Some(Executor::Policy),
+        Some("library") => Some(Executor::PolicyLibrary),
         Some(other) => {
             let text = format!("the steering is '{other}', expected 'policy' or 'library'");
             return Err(InputError::new_err(text));

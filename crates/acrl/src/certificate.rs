@@ -18,12 +18,12 @@ pub struct Certificate {
     /// n: the steps since the ledger was opened (at the start, or when a bound changed).
     pub steps: u64,
     /// One entry per requirement.
-    pub requirements: Vec<Certified>,
+    pub requirements: Vec<RequirementCertificate>,
 }
 
 /// The certificate of one requirement, in the user's signs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Certified {
+pub struct RequirementCertificate {
     /// The requirement's name.
     pub name: String,
     /// Its bound.
@@ -36,7 +36,7 @@ pub struct Certified {
     pub shortfall: f64,
 }
 
-impl Certified {
+impl RequirementCertificate {
     pub(crate) fn new(requirement: &Requirement, average: f64, shortfall: f64) -> Self {
         Self {
             name: requirement.name().to_owned(),

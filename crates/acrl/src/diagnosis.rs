@@ -49,7 +49,7 @@ pub struct Evidence {
     /// max_p min_i of the slack in units of each reward's range, by the exact model.
     pub exact_slack: Option<f64>,
     /// Σ λ_i R_i at the end, over what it can be while the multipliers are still on their way to λ*
-    /// ([`Symptoms::reach`]).
+    /// ([`DiagnosisInput::reach`]).
     pub reach: Option<f64>,
     /// The number of dual updates.
     pub updates: u64,
@@ -75,7 +75,7 @@ pub struct ExactEvidence {
 
 /// What a diagnosis is made from. Vectors are in the order of `names`.
 #[derive(Debug, Clone, Default)]
-pub struct Symptoms<'a> {
+pub struct DiagnosisInput<'a> {
     /// The requirements' names.
     pub names: Vec<String>,
     /// c₁ … c_m.
@@ -107,7 +107,7 @@ pub struct Symptoms<'a> {
     pub chance: Vec<f64>,
 }
 
-impl Symptoms<'_> {
+impl DiagnosisInput<'_> {
     /// With fewer dual updates than this, growth says nothing.
     const UPDATES: u64 = 20;
 
@@ -150,7 +150,7 @@ impl Diagnosis {
     ///
     /// Multipliers that grow from zero at the start of a run are not evidence: not in its first half, not
     /// in a run of a few updates, and not while they are within reach of where they belong.
-    pub fn judge(symptoms: &Symptoms<'_>) -> Self {
+    pub fn judge(symptoms: &DiagnosisInput<'_>) -> Self {
         let s = symptoms;
         let over =
             |values: &[f64]| -> Vec<f64> { values.iter().zip(&s.tolerances).map(|(v, t)| v / t).collect() };
@@ -206,8 +206,8 @@ impl Diagnosis {
 mod tests {
     use super::*;
 
-    fn symptoms(shortfall: f64, growth: f64) -> Symptoms<'static> {
-        Symptoms {
+    fn symptoms(shortfall: f64, growth: f64) -> DiagnosisInput<'static> {
+        DiagnosisInput {
             names: vec!["a".into(), "b".into()],
             bounds: vec![0.4, 0.4],
             scales: vec![1.0, 1.0],
@@ -215,11 +215,11 @@ mod tests {
             shortfalls: vec![shortfall, 0.0],
             growth: vec![growth, 0.0],
             updates: 1000,
-            ..Symptoms::default()
+            ..DiagnosisInput::default()
         }
     }
 
-    fn verdict(s: &Symptoms<'_>) -> (Verdict, Vec<String>) {
+    fn verdict(s: &DiagnosisInput<'_>) -> (Verdict, Vec<String>) {
         let d = Diagnosis::judge(s);
         (d.verdict, d.names)
     }
@@ -232,18 +232,18 @@ mod tests {
         assert_eq!(verdict(&symptoms(0.004, 0.1)), (Verdict::Met, vec!["a".into(), "b".into()]));
         assert_eq!(verdict(&symptoms(0.1, 0.0)), (Verdict::Converging, vec!["a".into()]));
         assert_eq!(verdict(&symptoms(0.1, 0.1)), (Verdict::EpochTooShort, vec!["a".into()]));
-        let s = Symptoms { updates: 3, ..symptoms(0.1, 0.1) };
+        let s = DiagnosisInput { updates: 3, ..symptoms(0.1, 0.1) };
         assert_eq!(verdict(&s).0, Verdict::Converging, "three updates say nothing");
-        let s = Symptoms { size: 1.0, reach: Some(2.0), ..symptoms(0.1, 0.1) };
+        let s = DiagnosisInput { size: 1.0, reach: Some(2.0), ..symptoms(0.1, 0.1) };
         assert_eq!(verdict(&s).0, Verdict::Converging, "still on their way");
-        let s = Symptoms { size: 9.0, reach: Some(2.0), ..symptoms(0.1, 0.1) };
+        let s = DiagnosisInput { size: 9.0, reach: Some(2.0), ..symptoms(0.1, 0.1) };
         assert_eq!(verdict(&s).0, Verdict::EpochTooShort);
-        let s = Symptoms { seen: &apart, settled: &weak, ..symptoms(0.1, 0.1) };
+        let s = DiagnosisInput { seen: &apart, settled: &weak, ..symptoms(0.1, 0.1) };
         assert_eq!(verdict(&s).0, Verdict::PolicyInsufficient);
-        let s = Symptoms { seen: &poor, ..symptoms(0.1, 0.1) };
+        let s = DiagnosisInput { seen: &poor, ..symptoms(0.1, 0.1) };
         assert_eq!(verdict(&s), (Verdict::Infeasible, vec!["a".into(), "b".into()]));
         let exact = Some(ExactEvidence { feasible: false, slack: -0.1, conflict: vec!["b".into()] });
-        let s = Symptoms { exact, seen: &apart, ..symptoms(0.1, 0.1) };
+        let s = DiagnosisInput { exact, seen: &apart, ..symptoms(0.1, 0.1) };
         assert_eq!(verdict(&s), (Verdict::Infeasible, vec!["b".into()]));
     }
 
@@ -253,8 +253,14 @@ mod tests {
         let of = |error: f64| [vec![error; 2], vec![error; 2]];
         let judged = |settled: &[Vec<f64>], errors: &[Vec<f64>], reach: Option<f64>, chance: f64| {
             let chance = vec![chance; 2];
-            let s =
-                Symptoms { settled, settled_errors: errors, reach, chance, size: 5.0, ..symptoms(0.1, 0.1) };
+            let s = DiagnosisInput {
+                settled,
+                settled_errors: errors,
+                reach,
+                chance,
+                size: 5.0,
+                ..symptoms(0.1, 0.1)
+            };
             let found = Diagnosis::judge(&s);
             (found.verdict, found.evidence.settled_error)
         };
@@ -276,7 +282,7 @@ mod tests {
     #[test]
     fn a_reward_that_never_changed_is_named() {
         let judged = |seen: &[Vec<f64>], settled: &[Vec<f64>]| {
-            let s = Symptoms { seen, settled, ..symptoms(0.4, 0.1) };
+            let s = DiagnosisInput { seen, settled, ..symptoms(0.4, 0.1) };
             let found = Diagnosis::judge(&s);
             (found.verdict, found.names, found.unseen)
         };
@@ -294,7 +300,7 @@ mod tests {
     fn the_exact_model_overrules_the_rewards_seen() {
         let poor = [vec![0.3, 0.0]];
         let exact = Some(ExactEvidence { feasible: true, slack: 0.1, conflict: vec![] });
-        let s = Symptoms { exact, seen: &poor, ..symptoms(0.1, 0.1) };
+        let s = DiagnosisInput { exact, seen: &poor, ..symptoms(0.1, 0.1) };
         assert_eq!(verdict(&s).0, Verdict::EpochTooShort);
     }
 }

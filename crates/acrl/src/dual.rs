@@ -4,7 +4,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::error::{arity, positive};
 use crate::{
-    AutoEpoch, Certificate, Certified, Epoch, EpochLength, Error, Multipliers, Requirement, Rewards,
+    AutoEpoch, Certificate, Epoch, EpochLength, Error, Multipliers, Requirement, RequirementCertificate,
+    Rewards,
 };
 
 /// The dual update as a state machine without I/O: feed it every step's rewards, read λ.
@@ -267,7 +268,8 @@ impl DualDynamics {
     pub fn certificate(&self) -> Certificate {
         let averages = self.averages();
         let entries = self.requirements.iter().zip(self.shortfalls()).enumerate();
-        let entries = entries.map(|(i, (r, shortfall))| Certified::new(r, averages[i + 1], shortfall));
+        let entries =
+            entries.map(|(i, (r, shortfall))| RequirementCertificate::new(r, averages[i + 1], shortfall));
         Certificate { steps: self.ledger.steps, requirements: entries.collect() }
     }
 

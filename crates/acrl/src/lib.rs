@@ -24,7 +24,7 @@
 //! Further: [`FiniteCmdp`] is a finite model, [`Certificate`] bounds how far a requirement can be
 //! behind, [`Diagnosis`] says why it is behind, [`guarantees`] holds the constants of the theorems,
 //! [`mixture`] the small linear programs over value vectors that they need, and [`RunReport`] is
-//! what many runs amount to, [`Course`] how they came to it.
+//! what many runs amount to, [`History`] how they came to it.
 //!
 //! ```
 //! use acrl::{DualDynamics, EpochLength, Requirement, Rewards};
@@ -39,9 +39,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
-mod batch;
 mod certificate;
-mod course;
 mod diagnosis;
 mod dual;
 mod environment;
@@ -49,43 +47,45 @@ mod epoch;
 mod error;
 mod event;
 mod execute;
-mod execute_batch;
 mod finite;
 pub mod guarantees;
+mod history;
 mod learner;
+mod ledger_history;
 mod library;
 pub mod mixture;
 mod multipliers;
 mod named;
 mod policy;
-mod recollection;
 mod report;
 mod requirement;
 mod rewards;
 mod rng;
 mod simplex;
-mod steerer;
+mod vec_env;
+mod vec_execution;
+mod weight_selector;
 
-pub use batch::{ActionPart, BatchEnvironment, BatchTask, Interval, Rows};
-pub use certificate::{Certificate, Certified};
-pub use course::{Arrival, Course, Snapshot, Spread};
-pub use diagnosis::{Diagnosis, Evidence, ExactEvidence, Symptoms, Verdict};
+pub use certificate::{Certificate, RequirementCertificate};
+pub use diagnosis::{Diagnosis, DiagnosisInput, Evidence, ExactEvidence, Verdict};
 pub use dual::DualDynamics;
 pub use environment::{Environment, Task};
 pub use epoch::{AutoEpoch, Epoch, EpochLength};
 pub use error::Error;
 pub use event::{Event, Observer, Silent};
 pub use execute::{AugmentedState, Execution, MultiplierStatistics, execute, execute_runs, execute_watched};
-pub use execute_batch::{BatchExecution, BatchPolicy};
 pub use finite::{Choice, CsrModel, FiniteCmdp, FiniteCmdpBuilder, ModelError, ModelFault};
+pub use history::{Arrival, History, Snapshot, Spread};
 pub use learner::Learner;
-pub use library::{Library, Settled};
+pub use ledger_history::LedgerHistory;
+pub use library::{LibraryEntry, PolicyLibrary};
 pub use multipliers::{Lagrangian, Multipliers};
 pub use named::Named;
 pub use policy::Policy;
-pub use recollection::Recollection;
 pub use report::{RequirementReport, RunReport};
 pub use requirement::{Direction, Goal, Objective, Requirement, Scoring, Specification};
 pub use rewards::{Rewards, Values};
 pub use rng::Rng;
-pub use steerer::{Steerer, Steering};
+pub use vec_env::{ActionPart, BatchMatrix, Interval, VecEnv, VecTask};
+pub use vec_execution::{VecExecution, VecPolicy};
+pub use weight_selector::{Executor, WeightSelector};

@@ -7,7 +7,7 @@ use crate::mixture::{Mixture, best_mixture};
 /// One entry: the policy π(·, w) held for long, and the averages at which it settles.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Settled {
+pub struct LibraryEntry {
     /// w₀ … w_m, nonnegative.
     pub weights: Vec<f64>,
     /// V₀ … V_m.
@@ -29,7 +29,7 @@ fn is_zero(steps: &u64) -> bool {
     *steps == 0
 }
 
-impl Settled {
+impl LibraryEntry {
     /// The variance of an average over so many steps of reward i, by what the visits differed.
     fn variance(&self, i: usize, steps: u64) -> f64 {
         let error = self.errors.get(i).copied().unwrap_or(0.0);
@@ -39,16 +39,16 @@ impl Settled {
 
 /// What π(·, w_j) settles at for many w_j.
 ///
-/// It says what mixtures of the policy's behaviours can reach ([`Library::optimum`], and the diagnosis), where
+/// It says what mixtures of the policy's behaviours can reach ([`PolicyLibrary::optimum`], and the diagnosis), where
 /// the multipliers belong, and it can steer an execution: instead of π(·, λ) hold the entry that is best at λ.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Library {
+pub struct PolicyLibrary {
     /// The entries.
-    pub entries: Vec<Settled>,
+    pub entries: Vec<LibraryEntry>,
 }
 
-impl Library {
+impl PolicyLibrary {
     /// Σ λ_i R_i over R₀ from which on an objective hardly matters: its share in the weights is .05 then.
     pub const ALONE: f64 = 19.0;
 
@@ -95,7 +95,7 @@ impl Library {
     /// The same with a standard error less of what is required.
     fn cautious(&self) -> Self {
         let mut library = self.clone();
-        for Settled { values, errors, .. } in &mut library.entries {
+        for LibraryEntry { values, errors, .. } in &mut library.entries {
             values.iter_mut().zip(errors).skip(1).for_each(|(value, error)| *value -= *error);
         }
         library
@@ -111,8 +111,8 @@ impl Library {
         if !self.is_measured() {
             return Vec::new();
         }
-        let error = |entry: &Settled, i: usize| entry.errors.get(i).copied().unwrap_or(0.0);
-        let of = |entry: &Settled| (1..entry.values.len()).map(|i| error(entry, i)).collect();
+        let error = |entry: &LibraryEntry, i: usize| entry.errors.get(i).copied().unwrap_or(0.0);
+        let of = |entry: &LibraryEntry| (1..entry.values.len()).map(|i| error(entry, i)).collect();
         self.entries.iter().map(of).collect()
     }
 
@@ -171,20 +171,20 @@ impl Library {
 mod tests {
     use super::*;
 
-    fn library() -> Library {
+    fn library() -> PolicyLibrary {
         let entry = |place: usize, value: f64| {
             let at = |i: usize, x: f64| if i == place { x } else { 0.0 };
             let travel =
                 |from: usize| (0..3).map(|i| if from == place { 0.0 } else { at(i, 20.0) }).collect();
-            Settled {
+            LibraryEntry {
                 weights: (0..3).map(|i| at(i, 1.0)).collect(),
                 values: (0..3).map(|i| at(i, value)).collect(),
                 place,
                 travel: (0..3).map(travel).collect(),
-                ..Settled::default()
+                ..LibraryEntry::default()
             }
         };
-        Library { entries: vec![entry(0, 0.9), entry(1, 0.9), entry(2, 0.9)] }
+        PolicyLibrary { entries: vec![entry(0, 0.9), entry(1, 0.9), entry(2, 0.9)] }
     }
 
     #[test]
@@ -196,7 +196,7 @@ mod tests {
         assert_eq!(library.best(&[1.0, 1.4, 0.0], Some(0), 100), Some(1));
         // Over a longer time the way matters less.
         assert_eq!(library.best(&[1.0, 1.2, 0.0], Some(0), 1000), Some(1));
-        assert_eq!(Library::default().best(&[1.0], None, 1), None);
+        assert_eq!(PolicyLibrary::default().best(&[1.0], None, 1), None);
     }
 
     #[test]
@@ -212,15 +212,15 @@ mod tests {
     }
 
     /// A cost of .11 or .02 per step, in bursts: 3,000 steps of each with a standard error of .02.
-    fn bursts() -> Library {
-        let entry = |values: [f64; 2]| Settled {
+    fn bursts() -> PolicyLibrary {
+        let entry = |values: [f64; 2]| LibraryEntry {
             weights: vec![1.0, 0.0],
             values: values.to_vec(),
             errors: vec![0.001, 0.02],
             steps: 3_000,
-            ..Settled::default()
+            ..LibraryEntry::default()
         };
-        Library { entries: vec![entry([0.0, -0.11]), entry([0.01, -0.02])] }
+        PolicyLibrary { entries: vec![entry([0.0, -0.11]), entry([0.01, -0.02])] }
     }
 
     #[test]
@@ -237,26 +237,26 @@ mod tests {
         let ranges = bursts().ranges(&[0.2, 1.0], 40_000);
         assert!((ranges[1] - 0.09).abs() < 1e-12, "{ranges:?}");
         // One that never differs has some range all the same.
-        let one = Library { entries: vec![bursts().entries[0].clone()] };
+        let one = PolicyLibrary { entries: vec![bursts().entries[0].clone()] };
         assert!((one.ranges(&[0.3, 1.2], 1 << 40)[1] - 0.04).abs() < 1e-12);
         assert_eq!(
             library().ranges(&[1.0, 0.5, 2.0], 400),
             [1.0, 0.9, 2.0],
             "without errors it is only widened"
         );
-        assert_eq!(Library::default().ranges(&[3.0], 400), [3.0]);
+        assert_eq!(PolicyLibrary::default().ranges(&[3.0], 400), [3.0]);
     }
 
     #[test]
     fn values_with_errors_start_on_the_safe_side() {
-        let entry = |values: [f64; 2], error: f64| Settled {
+        let entry = |values: [f64; 2], error: f64| LibraryEntry {
             weights: vec![1.0, 1.0],
             values: values.to_vec(),
             errors: vec![0.0, error],
             steps: 3_000,
-            ..Settled::default()
+            ..LibraryEntry::default()
         };
-        let of = |error: f64| Library {
+        let of = |error: f64| PolicyLibrary {
             entries: vec![entry([1.0, -0.1], error), entry([0.8, -0.04], error), entry([0.0, 0.0], error)],
         };
         let start = |error: f64| of(error).start(&[-0.05], &[1.0, 1.0], true)[0];
@@ -277,15 +277,16 @@ mod tests {
         assert!((tolerances(-0.10, 1.0) - 0.0005).abs() < 1e-12, "a twentieth of .11 − .10");
         assert_eq!(tolerances(-1000.0, 0.2), 0.001, "nothing is asked");
         // A reward that never was had: .005 of a range of 1 would be more than all that is required.
-        let entry = Settled { weights: vec![0.0, 1.0], values: vec![0.0, 0.0], ..Settled::default() };
-        let never = Library { entries: vec![entry] }.tolerances(0.005, &[0.00353], &[1.0])[0];
+        let entry =
+            LibraryEntry { weights: vec![0.0, 1.0], values: vec![0.0, 0.0], ..LibraryEntry::default() };
+        let never = PolicyLibrary { entries: vec![entry] }.tolerances(0.005, &[0.00353], &[1.0])[0];
         assert!((never - 0.00353 / 20.0).abs() < 1e-12, "{never}");
     }
 
     #[test]
     fn old_entries_are_read_and_written_as_they_were() {
         let text = r#"{"weights":[0.5,0.5],"values":[1.0,2.0],"place":0,"travel":[]}"#;
-        let entry: Settled = serde_json::from_str(text).unwrap();
+        let entry: LibraryEntry = serde_json::from_str(text).unwrap();
         assert_eq!((entry.steps, entry.errors.len()), (0, 0));
         assert_eq!(serde_json::to_string(&entry).unwrap(), text);
     }

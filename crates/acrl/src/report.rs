@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Diagnosis, Direction, Execution, MultiplierStatistics, Named, Specification, Symptoms};
+use crate::{Diagnosis, DiagnosisInput, Direction, Execution, MultiplierStatistics, Named, Specification};
 
 /// The report on a set of runs: the object that `acrl run --json` prints.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -55,7 +55,7 @@ impl RunReport {
     pub fn new<S>(
         specification: &Specification,
         runs: &[Execution<S>],
-        mut symptoms: Symptoms<'_>,
+        mut symptoms: DiagnosisInput<'_>,
     ) -> Option<Self> {
         let first = runs.first()?;
         let m = specification.requirements().len();

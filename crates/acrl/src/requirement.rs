@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{arity, finite};
-use crate::{Error, Rewards, Rows};
+use crate::{BatchMatrix, Error, Rewards};
 
 /// The side on which a requirement bounds its reward.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -347,7 +347,7 @@ impl Scoring {
     }
 
     /// The same for a batch: writes a row for each of r₀ … r_m.
-    pub(crate) fn score_rows(&self, named: &Rows, rewards: &mut Rows) -> Result<(), Error> {
+    pub(crate) fn score_rows(&self, named: &BatchMatrix, rewards: &mut BatchMatrix) -> Result<(), Error> {
         for (i, term) in self.terms().enumerate() {
             let out = rewards.row_mut(i);
             let Some((row, sign)) = term else {

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use acrl::guarantees::step_size_for;
 use acrl::{Event, Multipliers, Named, Rng, Task, execute};
 use acrl_exact::assumptions::{Assumptions, EpochBias};
-use acrl_exact::{Answer, Conflict, ExactPolicy, FiniteTask, Optimum, Slack, SolveOptions, solve};
+use acrl_exact::{Conflict, ExactPolicy, FiniteTask, Optimum, Slack, Solution, SolveOptions, solve};
 use anyhow::bail;
 use serde::Serialize;
 
@@ -32,8 +32,8 @@ pub(crate) fn check(args: &CheckArgs, global: &Global, output: &mut Output) -> a
     let spinner = output.spinner("checking");
     let options = SolveOptions::default();
     let result = match solve(&task, &options, &mut |_| ControlFlow::Continue(()))? {
-        Answer::Infeasible(conflict) => Err(conflict),
-        Answer::Optimal(optimum) => {
+        Solution::Infeasible(conflict) => Err(conflict),
+        Solution::Optimal(optimum) => {
             let (visited, epoch) = visit(&loaded, &task)?;
             let assumptions =
                 Assumptions::examine(&task, &optimum, &visited, loaded.run.step_size, &options)?;
@@ -217,7 +217,7 @@ impl Report {
 
 impl Slater {
     fn new(task: &FiniteTask<'_>, slack: &Slack) -> Self {
-        let part = |c: &acrl_exact::Component| Part {
+        let part = |c: &acrl_exact::MixturePolicy| Part {
             weight: c.weight,
             values: named_values(task.specification(), &c.values),
         };

@@ -2,12 +2,12 @@
 
 use acrl::{Arrival, DualDynamics, Learner as _, Policy, Rng, Task, Values, execute_runs, execute_watched};
 use acrl_envs::MethodSetting;
-use acrl_exact::{Answer, FiniteTask, SolveOptions, solve};
+use acrl_exact::{FiniteTask, Solution, SolveOptions, solve};
 use acrl_learn::dual_descent::dual_descent;
 use acrl_learn::fixed_weights::{best, square_grid, sweep};
 use acrl_learn::primal_averaging::{Blocks, state_wise, trajectory_weighted, visits};
-use acrl_learn::primal_dual::{PrimalDualSettings, primal_dual};
-use acrl_learn::{Stationary, Tabular, TabularSettings};
+use acrl_learn::primal_dual::{PrimalDualConfig, primal_dual};
+use acrl_learn::{Stationary, Tabular, TabularConfig};
 use anyhow::{Context as _, bail, ensure};
 use indicatif::ProgressBar;
 
@@ -206,10 +206,10 @@ impl Contest<'_> {
     }
 
     fn learned(&self) -> anyhow::Result<Entry> {
-        let settings = TabularSettings {
+        let settings = TabularConfig {
             steps: self.budget,
             points: self.loaded.train.points,
-            ..TabularSettings::default()
+            ..TabularConfig::default()
         };
         let learner = Tabular::new(settings)?;
         let values = execute_runs(self.loaded.run.runs, |run| {
@@ -254,9 +254,9 @@ impl Contest<'_> {
     }
 
     fn primal_dual(&self) -> anyhow::Result<[Entry; 2]> {
-        let length = PrimalDualSettings::default().length;
+        let length = PrimalDualConfig::default().length;
         let settings =
-            PrimalDualSettings { rollouts: (self.budget / length).max(1), ..PrimalDualSettings::default() };
+            PrimalDualConfig { rollouts: (self.budget / length).max(1), ..PrimalDualConfig::default() };
         let both = execute_runs(self.loaded.run.runs, |run| -> anyhow::Result<(Ran, Ran)> {
             let mut rng = Rng::stream(self.loaded.run.seed, run as u64);
             let mut trained = primal_dual(self.task, &settings, &mut rng, &mut self.stop.clone())?;
@@ -297,7 +297,7 @@ impl Contest<'_> {
     /// The optimum, and its objective in the user's sign.
     fn optimum(&self) -> anyhow::Result<Option<(Entry, f64)>> {
         let answer = solve(self.task, &SolveOptions::default(), &mut |_| self.stop.flow())?;
-        let Answer::Optimal(optimum) = answer else { return Ok(None) };
+        let Solution::Optimal(optimum) = answer else { return Ok(None) };
         let objective = objective_sign(self.task) * optimum.objective + 0.0;
         let note = "by acrl solve".to_owned();
         Ok(Some((self.entry("exact optimum", vec![unwatched(optimum.values)], note)?, objective)))

@@ -1,6 +1,6 @@
 //! `acrl compare` on a continuous problem: every method trains on the same steps with the same seeds, and runs the same runs.
 
-use acrl::{BatchTask, RunReport, Values};
+use acrl::{RunReport, Values, VecTask};
 use acrl_envs::{MethodSetting, RunSettings};
 use acrl_learn::{PolicyFile, Training};
 use anyhow::ensure;
@@ -27,7 +27,7 @@ pub(super) fn compare(
     problem.run.steps = problem.run.steps.max(super::compare::STEPS);
     problem.run.runs = problem.run.runs.max(super::compare::RUNS);
     apply(&mut problem.run, &options.execution, options.seed);
-    let task = BatchTask::new(problem.environment.batch(), problem.specification.clone())?;
+    let task = VecTask::new(problem.environment.batch(), problem.specification.clone())?;
     let methods = if options.methods.is_empty() { MethodSetting::ALL } else { &options.methods[..] };
     let first = options.seed.unwrap_or(problem.train.seed);
     let trainings = options.trainings.unwrap_or(TRAININGS);
@@ -46,7 +46,7 @@ pub(super) fn compare(
 /// Methods that train and run under the same conditions.
 pub(super) struct Contest<'a> {
     pub(super) problem: &'a ContinuousProblem,
-    pub(super) task: &'a BatchTask<'a>,
+    pub(super) task: &'a VecTask<'a>,
     /// Environment steps to train on; the learner's own number if absent.
     pub(super) steps: Option<u64>,
     pub(super) seeds: Vec<u64>,
@@ -154,7 +154,7 @@ fn every_training(contestants: &[Contestant]) -> bool {
 
 /// The lines of one method, over its trainings: what is left of it, and what it had while it trained if that is what it
 /// guarantees.
-fn lines(same: &[Contestant], task: &BatchTask<'_>, tolerance: f64) -> anyhow::Result<Vec<Entry>> {
+fn lines(same: &[Contestant], task: &VecTask<'_>, tolerance: f64) -> anyhow::Result<Vec<Entry>> {
     let Some(first) = same.first() else { return Ok(Vec::new()) };
     let entry = |method, runs: &[Ran], note: String| {
         Entry::new(method, task.specification(), &task.scales()[1..], tolerance, runs, note)

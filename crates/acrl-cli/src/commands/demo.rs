@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::time::Instant;
 
-use acrl::{BatchTask, Requirement, RunReport, Specification, Steering};
+use acrl::{Executor, Requirement, RunReport, Specification, VecTask};
 use acrl_envs::{MethodSetting, Problem, Source, bundled};
 use acrl_learn::Training;
 use acrl_report::{Block, Cell, Figure, Report, Table as Grid, Tone};
@@ -50,7 +50,7 @@ pub(crate) fn demo(args: &DemoArgs, global: &Global, output: &mut Output) -> any
     let mut problem = problem()?;
     problem.run.seed = global.seed.unwrap_or(problem.run.seed);
     problem.run.runs = RUNS;
-    let task = BatchTask::new(problem.environment.batch(), problem.specification.clone())?;
+    let task = VecTask::new(problem.environment.batch(), problem.specification.clone())?;
     let stop = listen();
     let contest = Contest {
         problem: &problem,
@@ -68,7 +68,7 @@ pub(crate) fn demo(args: &DemoArgs, global: &Global, output: &mut Output) -> any
     let comparison = contest.sum_up(&contestants)?;
 
     let changed = changed(&problem.specification)?;
-    let task_changed = BatchTask::new(problem.environment.batch(), changed)?;
+    let task_changed = VecTask::new(problem.environment.batch(), changed)?;
     let running = output.bar(ours.run.steps * RUNS as u64, "the same policy, other requirements");
     let start = ours.file.multipliers(&task_changed)?;
     let steering = advised_steering(&ours.run, ours.file.advice);
@@ -144,7 +144,7 @@ fn changed(specification: &Specification) -> anyhow::Result<Specification> {
 
 /// The runs with the changed requirements.
 struct Again<'a> {
-    task: &'a BatchTask<'a>,
+    task: &'a VecTask<'a>,
     executed: &'a Executed,
     report: &'a RunReport,
 }
@@ -169,11 +169,7 @@ fn share(value: f64) -> String {
 }
 
 /// The table by requirement: its bound, A-CRL on average and in the worst run, and each baseline on average.
-fn table(
-    task: &BatchTask<'_>,
-    ours: &Contestant,
-    comparison: &Comparison,
-) -> (Vec<String>, Vec<Vec<Judged>>) {
+fn table(task: &VecTask<'_>, ours: &Contestant, comparison: &Comparison) -> (Vec<String>, Vec<Vec<Judged>>) {
     let mut header: Vec<String> = ["", "bound", "a-crl", "worst run"].map(str::to_owned).to_vec();
     header.extend(shown(comparison).map(|(name, _)| name.to_owned()));
     let mut rows = Vec::new();
@@ -204,7 +200,7 @@ fn table(
 }
 
 fn print(
-    task: &BatchTask<'_>,
+    task: &VecTask<'_>,
     ours: &Contestant,
     comparison: &Comparison,
     again: &Again<'_>,
@@ -256,11 +252,11 @@ fn print(
 
 fn page(
     problem: &ContinuousProblem,
-    task: &BatchTask<'_>,
+    task: &VecTask<'_>,
     ours: &Contestant,
     comparison: &Comparison,
     again: &Again<'_>,
-    (steering, seconds): (Steering, f64),
+    (steering, seconds): (Executor, f64),
     command: String,
 ) -> anyhow::Result<Report> {
     let tolerance = ours.run.tolerance;

@@ -5,13 +5,13 @@ use std::path::Path;
 use std::sync::Mutex;
 
 use acrl::{
-    Certificate, Course, DualDynamics, EpochLength, Event, Execution as Executed, Multipliers, Observer, Rng,
-    RunReport, Snapshot, Specification, Steering, Symptoms, Task, Verdict as Matter, execute_runs,
+    Certificate, DiagnosisInput, DualDynamics, EpochLength, Event, Execution as Executed, Executor, History,
+    Multipliers, Observer, Rng, RunReport, Snapshot, Specification, Task, Verdict as Matter, execute_runs,
     execute_watched,
 };
 use acrl_envs::RunSettings;
 use acrl_exact::{
-    Answer, ExactPolicy, FiniteTask, MixedPolicy, SolveOptions, SteeredPolicy, almost_sure, solve, witness,
+    ExactPolicy, FiniteTask, MixedPolicy, Solution, SolveOptions, SteeredPolicy, almost_sure, solve, witness,
 };
 use acrl_report::{Figure, Report};
 use anyhow::{Context as _, bail, ensure};
@@ -72,7 +72,7 @@ pub struct RunOptions {
     /// The multipliers that a trained policy starts with.
     pub start: Option<Start>,
     /// What turns multipliers into behaviour, for a trained policy.
-    pub steering: Option<Steering>,
+    pub steering: Option<Executor>,
     /// Whether a solved policy is executed as a mixture, by the clock.
     pub mixture: bool,
     /// Whether the page is to show what a trained policy does, where it acts in the plane.
@@ -119,7 +119,7 @@ pub struct Run {
     #[serde(skip)]
     pub(super) settings: RunSettings,
     #[serde(skip)]
-    pub(super) course: Course,
+    pub(super) course: History,
     /// Of the first run.
     #[serde(skip)]
     pub(super) certificate: Certificate,
@@ -361,7 +361,7 @@ pub fn page_of(json: &str, snapshots: &str, input: &str, command: &str) -> anyho
         scales.len() == m && scales.iter().all(|scale| scale.is_finite() && *scale > 0.0),
         "the requirements do not fit the specification, or their tolerances are not above 0"
     );
-    let course = Course::of_snapshots(&specification, &scales, tolerance, snapshots);
+    let course = History::of_snapshots(&specification, &scales, tolerance, snapshots);
     let settings = RunSettings { step_size, tolerance, seed, ..RunSettings::default() };
     let told = Told { specification: &specification, report: &report, course: &course, tolerance };
     Ok(run_page(input, &told, &settings, Remarks::default(), Vec::new(), command.to_owned()))
@@ -378,7 +378,7 @@ fn optimum(task: &FiniteTask<'_>) -> Option<f64> {
         return almost_sure(task, &options).ok()?.objective.map(|v| objective_sign(task) * v + 0.0);
     }
     match solve(task, &options, &mut |_| ControlFlow::Continue(())) {
-        Ok(Answer::Optimal(best)) => Some(objective_sign(task) * best.objective + 0.0),
+        Ok(Solution::Optimal(best)) => Some(objective_sign(task) * best.objective + 0.0),
         _ => None,
     }
 }
@@ -389,7 +389,7 @@ pub(crate) fn run_exact(
     task: &FiniteTask<'_>,
     live: Option<&mut Log>,
     watch: &Watch,
-) -> anyhow::Result<(Vec<Executed<usize>>, Course)> {
+) -> anyhow::Result<(Vec<Executed<usize>>, History)> {
     let live = live.map(Mutex::new);
     let done = execute_runs(loaded.run.runs, |run| -> anyhow::Result<_> {
         let live = live.as_ref().filter(|_| run == 0);
@@ -406,7 +406,7 @@ pub(crate) fn run_exact(
         let execution = execute_exact(loaded, task, run as u64, &mut Progress::new(watch), look)?;
         Ok((execution, course))
     })?;
-    let (mut runs, mut all) = (Vec::new(), None::<Course>);
+    let (mut runs, mut all) = (Vec::new(), None::<History>);
     // Of runs that were stopped by Ctrl-C before their first step there is nothing to tell.
     for (execution, course) in done.into_iter().filter(|(execution, _)| execution.steps > 0) {
         runs.push(execution);
@@ -476,11 +476,11 @@ pub(crate) fn report(
     task: &FiniteTask<'_>,
     executions: &[Executed<usize>],
 ) -> anyhow::Result<RunReport> {
-    let symptoms = |exact| Symptoms {
+    let symptoms = |exact| DiagnosisInput {
         scales: task.scales().to_vec(),
         tolerances: loaded.tolerances(task),
         exact,
-        ..Symptoms::default()
+        ..DiagnosisInput::default()
     };
     let first = RunReport::new(&loaded.specification, executions, symptoms(None)).context("no run")?;
     if first.met() {
@@ -499,7 +499,7 @@ pub(crate) fn report(
         _ => Vec::new(),
     };
     let settled = if task.structure().is_communicating() { &cached[..] } else { &ended[..] };
-    let symptoms = Symptoms { reach, settled, ..symptoms(Some(exact)) };
+    let symptoms = DiagnosisInput { reach, settled, ..symptoms(Some(exact)) };
     RunReport::new(&loaded.specification, executions, symptoms).context("no run")
 }
 

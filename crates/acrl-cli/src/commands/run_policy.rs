@@ -5,11 +5,11 @@ use std::path::Path;
 use std::sync::Mutex;
 
 use acrl::{
-    BatchExecution, BatchTask, Course, DualDynamics, EpochLength, Event, Execution, Multipliers, Named,
-    Observer, Rng, RunReport, Silent, Steering, Symptoms, Verdict as Matter,
+    DiagnosisInput, DualDynamics, EpochLength, Event, Execution, Executor, History, Multipliers, Named,
+    Observer, Rng, RunReport, Silent, VecExecution, VecTask, Verdict as Matter,
 };
 use acrl_envs::{EpochSetting, RunSettings};
-use acrl_learn::{Advice, CoverageReport, PolicyFile, TrainingRecord};
+use acrl_learn::{CoverageReport, ExecutionDefaults, PolicyFile, TrainingRecord};
 use anyhow::{Context as _, ensure};
 use rayon::prelude::*;
 use serde::Serialize;
@@ -33,7 +33,7 @@ pub(super) struct Executed {
     pub(super) visited: Vec<Vec<f32>>,
     /// How many runs ended with the library.
     pub(super) fallbacks: usize,
-    pub(super) course: Course,
+    pub(super) course: History,
     pub(super) occupation: Option<Occupation>,
 }
 
@@ -50,7 +50,7 @@ pub(super) fn run(
     let PolicyProblem { problem, file } = &mut input;
     advise(&mut problem.run, file.advice, problem.specification.objective().is_some());
     let run = &problem.run;
-    let task = BatchTask::new(problem.environment.batch(), problem.specification.clone())?;
+    let task = VecTask::new(problem.environment.batch(), problem.specification.clone())?;
     let start = start(options.start.as_ref(), file, &task)?;
     let steering = options.steering.unwrap_or_else(|| advised_steering(run, file.advice));
     let plan = Plan { task: &task, file, run, start, steering };
@@ -118,7 +118,7 @@ pub(super) struct PolicyRun {
     start: Named<f64>,
     pub(super) policy: TrainingRecord,
     coverage: CoverageReport,
-    pub(super) steering: Steering,
+    pub(super) steering: Executor,
     fallbacks: usize,
     /// Whether it takes no notice of multipliers.
     #[serde(skip)]
@@ -150,7 +150,7 @@ impl PolicyRun {
 ///
 /// With an objective, how long the agent stays in one place before it changes decides how much it loses on the way:
 /// the longer the run, the longer it may stay without a requirement being far behind at the end.
-pub(super) fn advise(run: &mut RunSettings, advice: Advice, objective: bool) {
+pub(super) fn advise(run: &mut RunSettings, advice: ExecutionDefaults, objective: bool) {
     const ADVISED: f64 = 200_000.0;
     if !run.epoch_given {
         let longer = if objective { run.steps as f64 * run.tolerance / (ADVISED * 0.005) } else { 1.0 };
@@ -165,18 +165,18 @@ pub(super) fn advise(run: &mut RunSettings, advice: Advice, objective: bool) {
 }
 
 /// The same for what turns multipliers into behaviour; who fixes the epoch wants π(·, λ).
-pub(super) fn advised_steering(run: &RunSettings, advice: Advice) -> Steering {
+pub(super) fn advised_steering(run: &RunSettings, advice: ExecutionDefaults) -> Executor {
     match run.epoch_length() {
         EpochLength::Auto(_) => advice.steering,
-        EpochLength::Fixed(_) => Steering::Policy,
+        EpochLength::Fixed(_) => Executor::Policy,
     }
 }
 
 /// λ₀.
-fn start(given: Option<&Start>, file: &PolicyFile, task: &BatchTask<'_>) -> anyhow::Result<Multipliers> {
+fn start(given: Option<&Start>, file: &PolicyFile, task: &VecTask<'_>) -> anyhow::Result<Multipliers> {
     let names = task.specification().names();
     match given {
-        None | Some(Start::Library) => Ok(file.multipliers(task)?),
+        None | Some(Start::PolicyLibrary) => Ok(file.multipliers(task)?),
         Some(Start::Zero) => Ok(Multipliers::zeros(names.len())),
         Some(Start::Given(list)) => {
             let mut values = vec![0.0; names.len()];
@@ -193,7 +193,7 @@ fn start(given: Option<&Start>, file: &PolicyFile, task: &BatchTask<'_>) -> anyh
 }
 
 /// What the best mixture of the library's entries has of the objective, in the user's sign.
-pub(super) fn estimate(task: &BatchTask<'_>, file: &PolicyFile) -> Option<f64> {
+pub(super) fn estimate(task: &VecTask<'_>, file: &PolicyFile) -> Option<f64> {
     let objective = task.specification().objective()?;
     let best = file.library.optimum(&task.specification().bounds())?;
     Some(objective.sign() * best.value + 0.0)
@@ -201,11 +201,11 @@ pub(super) fn estimate(task: &BatchTask<'_>, file: &PolicyFile) -> Option<f64> {
 
 /// Everything that decides how the runs come out.
 pub(super) struct Plan<'a> {
-    pub(super) task: &'a BatchTask<'a>,
+    pub(super) task: &'a VecTask<'a>,
     pub(super) file: &'a PolicyFile,
     pub(super) run: &'a RunSettings,
     pub(super) start: Multipliers,
-    pub(super) steering: Steering,
+    pub(super) steering: Executor,
 }
 
 /// Weights are compared with those of the training once in so many steps.
@@ -225,14 +225,14 @@ impl Plan<'_> {
         &self,
         runs: std::ops::Range<usize>,
         observer: &mut dyn Observer,
-        each_step: &mut dyn FnMut(&BatchExecution<'_>) -> ControlFlow<()>,
+        each_step: &mut dyn FnMut(&VecExecution<'_>) -> ControlFlow<()>,
     ) -> anyhow::Result<Executions> {
         let mut policy = self.file.policy.clone();
         let auto = matches!(self.run.epoch_length(), EpochLength::Auto(_));
-        let library = (auto || self.steering == Steering::Library).then_some(&self.file.library);
+        let library = (auto || self.steering == Executor::PolicyLibrary).then_some(&self.file.library);
         let dynamics = vec![self.dynamics()?; runs.len()];
         let rngs = runs.map(|run| Rng::stream(self.run.seed, run as u64)).collect();
-        let execution = BatchExecution::new(self.task, &mut policy, library, dynamics, rngs, self.run.steps)?;
+        let execution = VecExecution::new(self.task, &mut policy, library, dynamics, rngs, self.run.steps)?;
         Ok(execution.steered_by(self.steering).run(observer, each_step)?)
     }
 
@@ -278,12 +278,12 @@ impl Plan<'_> {
         live: Option<&Mutex<&mut Log>>,
         watch: &Watch,
     ) -> anyhow::Result<Executed> {
-        let lanes = runs.len();
+        let num_envs = runs.len();
         let (mut step, mut visited, mut fallbacks) = (0u64, Vec::new(), 0);
         let specification = self.task.specification();
         let mut course =
-            Course::new(specification, &self.task.scales()[1..], self.run.tolerance, self.run.steps);
-        let mut each = |execution: &BatchExecution<'_>| {
+            History::new(specification, &self.task.scales()[1..], self.run.tolerance, self.run.steps);
+        let mut each = |execution: &VecExecution<'_>| {
             step += 1;
             if let Some(occupation) = &mut occupation {
                 occupation.visit(execution.state());
@@ -293,14 +293,14 @@ impl Plan<'_> {
                 fallbacks = execution.fallbacks();
             }
             if course.is_due(step) {
-                let snapshot = course.look(step, (0..lanes).map(|lane| execution.dynamics(lane)));
+                let snapshot = course.look(step, (0..num_envs).map(|env| execution.dynamics(env)));
                 let log = live.and_then(|live| live.lock().ok());
                 if let (Some(snapshot), Some(mut log)) = (snapshot, log) {
                     log.event(&Event::Snapshot(snapshot))?;
                 }
             }
             if step.is_multiple_of(1024) {
-                watch.bar.inc(1024 * lanes as u64);
+                watch.bar.inc(1024 * num_envs as u64);
                 if watch.stop.requested() {
                     return ControlFlow::Break(());
                 }
@@ -312,14 +312,14 @@ impl Plan<'_> {
     }
 
     /// The weights of the first runs of a batch, in units of the rewards' ranges and adding up to 1.
-    fn normalised(&self, execution: &BatchExecution<'_>) -> Vec<Vec<f32>> {
+    fn normalised(&self, execution: &VecExecution<'_>) -> Vec<Vec<f32>> {
         const LANES: usize = 4;
         let scales = self.task.scales();
-        let lanes = 0..execution.weights().lanes().min(LANES);
-        lanes
-            .map(|lane| {
+        let num_envs = 0..execution.weights().num_envs().min(LANES);
+        num_envs
+            .map(|env| {
                 let scaled: Vec<f64> =
-                    execution.weights().lane(lane).zip(scales).map(|(w, scale)| w * scale).collect();
+                    execution.weights().column(env).zip(scales).map(|(w, scale)| w * scale).collect();
                 let total: f64 = scaled.iter().sum();
                 let even = 1.0 / scaled.len() as f64;
                 scaled.iter().map(|w| if total > 0.0 { w / total } else { even } as f32).collect()
@@ -330,12 +330,12 @@ impl Plan<'_> {
     pub(super) fn report(&self, executions: &Executions) -> anyhow::Result<RunReport> {
         let scales = &self.task.scales()[1..];
         let settled = self.file.library.settled();
-        let symptoms = Symptoms {
+        let symptoms = DiagnosisInput {
             scales: scales.to_vec(),
             tolerances: scales.iter().map(|scale| self.run.tolerance * scale).collect(),
             seen: self.file.seen.vectors(),
             settled: &settled,
-            ..Symptoms::default()
+            ..DiagnosisInput::default()
         };
         RunReport::new(self.task.specification(), executions, symptoms).context("no run")
     }

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use acrl::{Event, Named, Requirement, Specification};
-use acrl_exact::{FiniteTask, Optimum, Swept, sweep as sweep_tasks};
+use acrl_exact::{FiniteTask, Optimum, SweepPoint, sweep as sweep_tasks};
 use acrl_report::{
     Axis, Band, Block, Cell, Colour, Figure, Lines, Panel, Plot, Report, Series, Table as Grid, Tone,
 };
@@ -93,7 +93,8 @@ pub(super) fn sweep_finite(
     let total = tasks.len();
     let mut look = |i: usize, round: &_| rounds.look(&format!("bound {} of {total}, ", i + 1), round);
     let answers = sweep_tasks(&tasks, &settings.options(), &mut look)?;
-    let reached = !answers.iter().any(|answer| matches!(answer, Swept::Optimal(optimum) if !optimum.reached));
+    let reached =
+        !answers.iter().any(|answer| matches!(answer, SweepPoint::Optimal(optimum) if !optimum.reached));
     let mut points: Vec<(usize, Point)> = order
         .iter()
         .zip(answers)
@@ -121,7 +122,7 @@ pub(super) fn sweep_finite(
     })
 }
 
-fn point(task: &FiniteTask<'_>, bound: f64, answer: Swept) -> Point {
+fn point(task: &FiniteTask<'_>, bound: f64, answer: SweepPoint) -> Point {
     let empty = |status| Point {
         bound,
         status,
@@ -132,9 +133,9 @@ fn point(task: &FiniteTask<'_>, bound: f64, answer: Swept) -> Point {
         multipliers: None,
     };
     let optimum: Optimum = match answer {
-        Swept::Optimal(optimum) => *optimum,
-        Swept::Infeasible => return empty("infeasible"),
-        Swept::Unknown => return empty("unknown"),
+        SweepPoint::Optimal(optimum) => *optimum,
+        SweepPoint::Infeasible => return empty("infeasible"),
+        SweepPoint::Unknown => return empty("unknown"),
     };
     let sign = objective_sign(task);
     let (lower, upper) = (sign * optimum.lower + 0.0, sign * optimum.upper + 0.0);

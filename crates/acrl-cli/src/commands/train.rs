@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use acrl::{BatchTask, Steering};
-use acrl_envs::{EpochSetting, LearnerSetting, MethodSetting, SamplerSetting, TargetSetting};
+use acrl::{Executor, VecTask};
+use acrl_envs::{CriterionSetting, EpochSetting, LearnerSetting, MethodSetting, WeightSamplerSetting};
 use acrl_files::{RunFolder, checkpoint};
 use acrl_learn::{
-    ActorCritic, ActorCriticSettings, Advice, Baseline, BlindLearner, LearnError, Method, PolicyFile,
-    PolicyGradient, PolicyGradientSettings, Ppo, PpoSettings, Sampler, Targets, Training, TrainingRecord,
-    rehearse, settle,
+    ActorCritic, ActorCriticConfig, Baseline, Criterion, ExecutionDefaults, LearnError, Method, PolicyFile,
+    PolicyGradient, PolicyGradientConfig, Ppo, PpoConfig, Training, TrainingRecord, UnconditionedLearner,
+    WeightSampler, calibrate, settle,
 };
 use anyhow::{bail, ensure};
 use serde::{Deserialize, Serialize};
@@ -43,7 +43,7 @@ pub(crate) fn train(args: &TrainArgs, global: &Global, output: &mut Output) -> a
         ),
         Input::Policy(_) => bail!("{} is a trained policy, expected a problem (.toml)", args.source.input),
     };
-    let task = BatchTask::new(problem.environment.batch(), problem.specification.clone())?;
+    let task = VecTask::new(problem.environment.batch(), problem.specification.clone())?;
     let seed = global.seed.unwrap_or(problem.train.seed);
     let folder_path = args.folder.clone().unwrap_or_else(|| default_folder(&args.output));
     let fresh = State {
@@ -101,12 +101,12 @@ fn asked(args: &TrainArgs, problem: &ContinuousProblem) -> Asked {
 /// A training from scratch.
 pub(super) fn begin(
     problem: &ContinuousProblem,
-    task: &BatchTask<'_>,
+    task: &VecTask<'_>,
     asked: &Asked,
     seed: u64,
 ) -> anyhow::Result<Training> {
     let train = &problem.train;
-    let average = train.targets == TargetSetting::Average;
+    let average = train.targets == CriterionSetting::Average;
     if average && asked.learner == LearnerSetting::PolicyGradient {
         bail!(
             "targets = \"average\" is for ppo and actor_critic, which have a critic, not for policy_gradient"
@@ -123,18 +123,18 @@ pub(super) fn begin(
             Training::PolicyGradient(Box::new(PolicyGradient::new(task, settings, seed)?))
         }
         (LearnerSetting::Ppo, Some(method)) => {
-            let learner = BlindLearner::Ppo(ppo_settings(problem, task, asked.steps));
+            let learner = UnconditionedLearner::Ppo(ppo_settings(problem, task, asked.steps));
             Training::Baseline(Box::new(Baseline::new(task, method, learner, seed)?))
         }
         (LearnerSetting::PolicyGradient, Some(method)) => {
-            let learner = BlindLearner::PolicyGradient(gradient_settings(problem, asked.steps));
+            let learner = UnconditionedLearner::PolicyGradient(gradient_settings(problem, asked.steps));
             Training::Baseline(Box::new(Baseline::new(task, method, learner, seed)?))
         }
         (LearnerSetting::ActorCritic, None) => {
             let mut settings =
-                if average { ActorCriticSettings::average() } else { ActorCriticSettings::default() };
+                if average { ActorCriticConfig::average() } else { ActorCriticConfig::default() };
             let sampler = sampler(train.sampler);
-            if sampler != Sampler::Dual {
+            if sampler != WeightSampler::Dual {
                 settings.sampler = sampler;
             }
             settings.gamma = train.discount.unwrap_or(settings.gamma);
@@ -153,7 +153,7 @@ pub(super) fn begin(
 }
 
 /// The baseline of that name, if it is one; `eta` is the step size of its multipliers.
-fn baseline(method: MethodSetting, eta: Option<f64>, task: &BatchTask<'_>) -> Option<Method> {
+fn baseline(method: MethodSetting, eta: Option<f64>, task: &VecTask<'_>) -> Option<Method> {
     let method = match method {
         MethodSetting::ACrl => return None,
         MethodSetting::FixedWeights => Method::even(task),
@@ -168,26 +168,26 @@ fn baseline(method: MethodSetting, eta: Option<f64>, task: &BatchTask<'_>) -> Op
     })
 }
 
-fn sampler(setting: SamplerSetting) -> Sampler {
+fn sampler(setting: WeightSamplerSetting) -> WeightSampler {
     match setting {
-        SamplerSetting::Dual => Sampler::Dual,
-        SamplerSetting::Simplex => Sampler::Simplex,
-        SamplerSetting::Corners => Sampler::Corners,
-        SamplerSetting::Box => Sampler::Box { high: 5.0 },
+        WeightSamplerSetting::Dual => WeightSampler::Dual,
+        WeightSamplerSetting::Simplex => WeightSampler::Simplex,
+        WeightSamplerSetting::Corners => WeightSampler::Corners,
+        WeightSamplerSetting::Box => WeightSampler::Box { high: 5.0 },
     }
 }
 
-fn ppo_settings(problem: &ContinuousProblem, task: &BatchTask<'_>, steps: Option<u64>) -> PpoSettings {
+fn ppo_settings(problem: &ContinuousProblem, task: &VecTask<'_>, steps: Option<u64>) -> PpoConfig {
     let train = &problem.train;
     let hold = train.hold.unwrap_or_else(|| task.environment().hold()).max(1);
-    let default = PpoSettings::default();
-    PpoSettings {
+    let default = PpoConfig::default();
+    PpoConfig {
         decisions: steps.map_or(default.decisions, |steps| steps.div_ceil(hold as u64)),
         hold: Some(hold),
         step_size: train.step_size.unwrap_or(default.step_size),
         targets: match train.targets {
-            TargetSetting::Discounted => Targets::Discounted,
-            TargetSetting::Average => Targets::Average,
+            CriterionSetting::Discounted => Criterion::Discounted,
+            CriterionSetting::Average => Criterion::Average,
         },
         discount: train.discount.unwrap_or(default.discount),
         hidden: train.hidden.clone(),
@@ -197,11 +197,11 @@ fn ppo_settings(problem: &ContinuousProblem, task: &BatchTask<'_>, steps: Option
 }
 
 /// The box of the paper means its literal settings; else normalised weights.
-fn gradient_settings(problem: &ContinuousProblem, steps: Option<u64>) -> PolicyGradientSettings {
+fn gradient_settings(problem: &ContinuousProblem, steps: Option<u64>) -> PolicyGradientConfig {
     let mut settings = match sampler(problem.train.sampler) {
-        Sampler::Box { .. } => PolicyGradientSettings::literal(),
-        Sampler::Dual => PolicyGradientSettings::default(),
-        sampler => PolicyGradientSettings { sampler, ..PolicyGradientSettings::default() },
+        WeightSampler::Box { .. } => PolicyGradientConfig::literal(),
+        WeightSampler::Dual => PolicyGradientConfig::default(),
+        sampler => PolicyGradientConfig { sampler, ..PolicyGradientConfig::default() },
     };
     settings.step_size = problem.train.step_size.unwrap_or(settings.step_size);
     if let Some(steps) = steps {
@@ -244,7 +244,7 @@ impl Job {
     /// Iterates to the end, or until Ctrl-C; whether the end was reached.
     fn run(
         &mut self,
-        task: &BatchTask<'_>,
+        task: &VecTask<'_>,
         args: &TrainArgs,
         stop: &Stop,
         output: &mut Output,
@@ -292,7 +292,7 @@ impl Job {
 pub(super) fn policy_file(
     training: &Training,
     problem: &ContinuousProblem,
-    task: &BatchTask<'_>,
+    task: &VecTask<'_>,
     seed: u64,
     complete: bool,
 ) -> anyhow::Result<PolicyFile> {
@@ -303,7 +303,7 @@ pub(super) fn policy_file(
     let given =
         matches!(problem.run.epoch, EpochSetting::Fixed(_)) || matches!(training, Training::Baseline(_));
     let advice = if complete && !given {
-        rehearse(task, &mut policy, &library, seed)?.first().map(|best| best.advice)
+        calibrate(task, &mut policy, &library, seed)?.first().map(|best| best.advice)
     } else {
         None
     };
@@ -314,7 +314,7 @@ pub(super) fn policy_file(
         library,
         coverage: training.coverage().clone(),
         seen: training.seen().clone(),
-        advice: advice.unwrap_or_else(|| Advice::unrehearsed(task)),
+        advice: advice.unwrap_or_else(|| ExecutionDefaults::unrehearsed(task)),
         training: TrainingRecord {
             learner: training.learner().to_owned(),
             method: training.method().to_owned(),
@@ -336,14 +336,14 @@ struct TrainJson<'a> {
     seconds: f64,
     /// What the policy settles at when one reward is all that matters, by that reward.
     corners: acrl::Named<acrl::Named<f64>>,
-    advice: Advice,
+    advice: ExecutionDefaults,
     /// Of a baseline: its averages while it trained.
     #[serde(skip_serializing_if = "Option::is_none")]
     online: Option<acrl::Named<f64>>,
 }
 
 /// The averages of a baseline while it trained, in the paper's signs; nothing for other trainings.
-pub(super) fn online(training: &Training, task: &BatchTask<'_>) -> Option<Vec<f64>> {
+pub(super) fn online(training: &Training, task: &VecTask<'_>) -> Option<Vec<f64>> {
     let Training::Baseline(baseline) = training else { return None };
     Some(baseline.online().iter().zip(task.scales()).map(|(r, scale)| r * scale).collect())
 }
@@ -351,7 +351,7 @@ pub(super) fn online(training: &Training, task: &BatchTask<'_>) -> Option<Vec<f6
 fn report(
     file: &PolicyFile,
     state: &State,
-    task: &BatchTask<'_>,
+    task: &VecTask<'_>,
     args: &TrainArgs,
     folder: &Path,
     complete: bool,
@@ -417,10 +417,10 @@ fn report(
         output.line(styled(FAINT, "a baseline: the policy takes no notice of multipliers"));
     } else {
         output.line(styled(FAINT, "what the policy settles at when one reward is all that matters"));
-        let Advice { step_size, epoch, steering } = file.advice;
+        let ExecutionDefaults { step_size, epoch, steering } = file.advice;
         let steering = match steering {
-            Steering::Policy => "its multipliers",
-            Steering::Library => "its library",
+            Executor::Policy => "its multipliers",
+            Executor::PolicyLibrary => "its library",
         };
         let advice = format!(
             "it will run steered by {steering}, with epochs of {epoch} steps and step size {step_size}"

@@ -172,7 +172,7 @@ impl View {
     /// `{"report": …, "done": …}`.
     fn live(&self) -> Response {
         #[derive(Serialize)]
-        struct Answer {
+        struct Solution {
             report: Report,
             done: bool,
         }
@@ -188,7 +188,7 @@ impl View {
                     Block::Text("The report is written: load this page again to see it.".to_owned()),
                 );
             }
-            serde_json::to_string(&Answer { report, done: *done }).unwrap_or_default()
+            serde_json::to_string(&Solution { report, done: *done }).unwrap_or_default()
         });
         Response::ok("application/json", json.as_bytes())
     }

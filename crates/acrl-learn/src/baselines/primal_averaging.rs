@@ -9,7 +9,7 @@
 //! n times the memory of one policy (a network of 64-64 has about 4,600 numbers: 32 of them take 600 kB), travel at every
 //! change, and other bounds need another training.
 
-use acrl::{BatchPolicy, Error, Rng, Rows};
+use acrl::{BatchMatrix, Error, Rng, VecPolicy};
 use serde::{Deserialize, Serialize};
 
 use crate::TrainedPolicy;
@@ -23,12 +23,12 @@ pub(super) fn is_due(done: u64, all: u64, n: usize) -> bool {
     due(late) > due(late - 1)
 }
 
-/// Policies that act in turns. What is done in a lane depends on nothing but that lane.
+/// Policies that act in turns. What is done in an environment depends on nothing but that environment.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Snapshots {
     policies: Vec<TrainedPolicy>,
-    /// By lane: whose turn it is, and for how many steps.
+    /// By environment: whose turn it is, and for how many steps.
     #[serde(skip)]
     turns: Vec<(usize, usize)>,
 }
@@ -53,48 +53,50 @@ impl Snapshots {
     }
 }
 
-impl BatchPolicy for Snapshots {
+impl VecPolicy for Snapshots {
     fn act(
         &mut self,
-        observation: &Rows,
-        weights: &Rows,
-        actions: &mut Rows,
+        observation: &BatchMatrix,
+        weights: &BatchMatrix,
+        actions: &mut BatchMatrix,
         rngs: &mut [Rng],
     ) -> Result<(), Error> {
-        let (lanes, hold) = (observation.lanes(), self.hold());
-        if self.turns.len() != lanes {
-            self.turns = vec![(0, 0); lanes];
+        let (num_envs, hold) = (observation.num_envs(), self.hold());
+        if self.turns.len() != num_envs {
+            self.turns = vec![(0, 0); num_envs];
         }
         let mut acting = vec![Vec::new(); self.policies.len()];
-        for (lane, ((policy, left), rng)) in self.turns.iter_mut().zip(&mut *rngs).enumerate() {
+        for (env, ((policy, left), rng)) in self.turns.iter_mut().zip(&mut *rngs).enumerate() {
             if *left == 0 {
                 (*policy, *left) = (rng.index(acting.len()), Self::STRETCH);
             }
             *left = left.saturating_sub(hold);
-            acting[*policy].push(lane);
+            acting[*policy].push(env);
         }
-        for (policy, lanes) in self.policies.iter_mut().zip(&acting).filter(|(_, lanes)| !lanes.is_empty()) {
-            let gather = |from: &Rows| {
-                let mut some = Rows::zeros(from.len(), lanes.len());
+        for (policy, num_envs) in
+            self.policies.iter_mut().zip(&acting).filter(|(_, num_envs)| !num_envs.is_empty())
+        {
+            let gather = |from: &BatchMatrix| {
+                let mut some = BatchMatrix::zeros(from.len(), num_envs.len());
                 for row in 0..from.len() {
-                    let values = some.row_mut(row).iter_mut().zip(lanes);
-                    values.for_each(|(to, lane)| *to = from.at(row, *lane));
+                    let values = some.row_mut(row).iter_mut().zip(num_envs);
+                    values.for_each(|(to, env)| *to = from.at(row, *env));
                 }
                 some
             };
-            let mut some = Rows::zeros(actions.len(), lanes.len());
-            let mut generators: Vec<Rng> = lanes.iter().map(|lane| rngs[*lane].clone()).collect();
+            let mut some = BatchMatrix::zeros(actions.len(), num_envs.len());
+            let mut generators: Vec<Rng> = num_envs.iter().map(|env| rngs[*env].clone()).collect();
             policy.act(&gather(observation), &gather(weights), &mut some, &mut generators)?;
-            for (k, (lane, rng)) in lanes.iter().zip(generators).enumerate() {
-                rngs[*lane] = rng;
-                (0..some.len()).for_each(|row| actions.set(row, *lane, some.at(row, k)));
+            for (k, (env, rng)) in num_envs.iter().zip(generators).enumerate() {
+                rngs[*env] = rng;
+                (0..some.len()).for_each(|row| actions.set(row, *env, some.at(row, k)));
             }
         }
         Ok(())
     }
 
     fn hold(&self) -> usize {
-        self.policies.first().map_or(1, BatchPolicy::hold)
+        self.policies.first().map_or(1, VecPolicy::hold)
     }
 }
 

@@ -57,7 +57,7 @@ impl ActionHeads {
         }
     }
 
-    /// The most probable action in a lane, part by part.
+    /// The most probable action in an environment, part by part.
     #[inline]
     pub fn mode(&self, output: impl Fn(usize) -> f32, mut write: impl FnMut(usize, f64)) {
         let mut row = 0;
@@ -79,9 +79,9 @@ impl ActionHeads {
         }
     }
 
-    /// Draws an action in every lane: gives it to `write` as part, lane and value in the actor's units, and ln π(a) to `log`.
+    /// Draws an action in every environment: gives it to `write` as part, environment and value in the actor's units, and ln π(a) to `log`.
     ///
-    /// Each lane draws from its own generator.
+    /// Each environment draws from its own generator.
     pub(crate) fn sample(
         &self,
         output: &Batch,
@@ -97,17 +97,17 @@ impl ActionHeads {
         for (index, &part) in self.parts.iter().enumerate() {
             match part {
                 ActionPart::Number(_) => {
-                    let lanes = output.row(row).iter().zip(noise.row(number)).zip(log.iter_mut());
+                    let num_envs = output.row(row).iter().zip(noise.row(number)).zip(log.iter_mut());
                     let sizes = deviations.row(number);
-                    for (lane, (((mean, noise), log), (size, log_size))) in lanes.zip(sizes).enumerate() {
-                        write(index, lane, mean + size * noise);
+                    for (env, (((mean, noise), log), (size, log_size))) in num_envs.zip(sizes).enumerate() {
+                        write(index, env, mean + size * noise);
                         *log += -0.5 * noise * noise - log_size;
                     }
                     number += 1;
                 }
                 ActionPart::Choice(n) => {
-                    for (lane, (rng, log)) in rngs.iter_mut().zip(log.iter_mut()).enumerate() {
-                        let logit = |k: usize| output.row(row + k)[lane];
+                    for (env, (rng, log)) in rngs.iter_mut().zip(log.iter_mut()).enumerate() {
+                        let logit = |k: usize| output.row(row + k)[env];
                         let total = log_sum_exp(n, logit);
                         let mut u = rng.uniform() as f32;
                         let mut chosen = n - 1;
@@ -118,7 +118,7 @@ impl ActionHeads {
                                 break;
                             }
                         }
-                        write(index, lane, chosen as f32);
+                        write(index, env, chosen as f32);
                         *log += logit(chosen) - total;
                     }
                 }
@@ -127,7 +127,7 @@ impl ActionHeads {
         }
     }
 
-    /// ln π(a) in all lanes of a chunk, where rows of `outputs` and `actions` are `stride` apart.
+    /// ln π(a) in all environments of a chunk, where rows of `outputs` and `actions` are `stride` apart.
     pub(crate) fn log_probabilities(
         &self,
         outputs: &[f32],
@@ -137,23 +137,23 @@ impl ActionHeads {
         log: &mut [f32],
     ) {
         log.fill(0.0);
-        let lanes = log.len();
+        let num_envs = log.len();
         let (mut row, mut number) = (0, 0);
         for (index, &part) in self.parts.iter().enumerate() {
-            let action = &actions[index * stride..][..lanes];
+            let action = &actions[index * stride..][..num_envs];
             match part {
                 ActionPart::Number(_) => {
                     let (inverse, log_size) = deviations.inverse(number);
-                    let (mean, inverse) = (&outputs[row * stride..][..lanes], &inverse[..lanes]);
-                    let log_size = &log_size[..lanes];
-                    for b in 0..lanes {
+                    let (mean, inverse) = (&outputs[row * stride..][..num_envs], &inverse[..num_envs]);
+                    let log_size = &log_size[..num_envs];
+                    for b in 0..num_envs {
                         let z = (action[b] - mean[b]) * inverse[b];
                         log[b] += -0.5 * z * z - log_size[b];
                     }
                     number += 1;
                 }
                 ActionPart::Choice(n) => {
-                    for b in 0..lanes {
+                    for b in 0..num_envs {
                         let logit = |k: usize| outputs[(row + k) * stride + b];
                         log[b] += logit(action[b] as usize) - log_sum_exp(n, logit);
                     }
@@ -163,7 +163,7 @@ impl ActionHeads {
         }
     }
 
-    /// Given ∂L/∂ln π(a) in each lane: writes ∂L/∂outputs in place of the outputs, and ∂L/∂ln σ in place of ln σ; where L
+    /// Given ∂L/∂ln π(a) in each environment: writes ∂L/∂outputs in place of the outputs, and ∂L/∂ln σ in place of ln σ; where L
     /// is less `entropy` times the entropy −Σ p ln p of each choice, so that none is given up for ever.
     pub(crate) fn backward(
         &self,
@@ -173,16 +173,16 @@ impl ActionHeads {
         deviations: &mut Deviations,
         (d_log, entropy): (&[f32], f32),
     ) {
-        let lanes = d_log.len();
+        let num_envs = d_log.len();
         let (mut row, mut number) = (0, 0);
         for (index, &part) in self.parts.iter().enumerate() {
-            let action = &actions[index * stride..][..lanes];
+            let action = &actions[index * stride..][..num_envs];
             match part {
                 ActionPart::Number(_) => {
-                    let mean = &mut outputs[row * stride..][..lanes];
+                    let mean = &mut outputs[row * stride..][..num_envs];
                     let (inverse, d_log_size) = deviations.inverse_mut(number);
-                    let (inverse, d_log_size) = (&inverse[..lanes], &mut d_log_size[..lanes]);
-                    for b in 0..lanes {
+                    let (inverse, d_log_size) = (&inverse[..num_envs], &mut d_log_size[..num_envs]);
+                    for b in 0..num_envs {
                         let z = (action[b] - mean[b]) * inverse[b];
                         mean[b] = d_log[b] * z * inverse[b];
                         d_log_size[b] = d_log[b] * (z * z - 1.0);
@@ -190,7 +190,7 @@ impl ActionHeads {
                     number += 1;
                 }
                 ActionPart::Choice(n) => {
-                    for b in 0..lanes {
+                    for b in 0..num_envs {
                         let at = |k: usize| (row + k) * stride + b;
                         let total = log_sum_exp(n, |k| outputs[at(k)]);
                         let negentropy: f32 =
@@ -209,14 +209,14 @@ impl ActionHeads {
     }
 }
 
-/// σ of the numbers of an action in many lanes: the same for all of them, or by their weights w,
+/// σ of the numbers of an action in many environments: the same for all of them, or by their weights w,
 ///
 /// > ln σ_j(w) = Σ_i w_i s_ij,
 ///
-/// so that lanes to which noise is a cost can do without it, and others go on trying.
+/// so that environments to which noise is a cost can do without it, and others go on trying.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Deviations {
-    lanes: usize,
+    num_envs: usize,
     /// A row for each number: ln σ, σ and 1/σ.
     logs: Vec<f32>,
     sizes: Vec<f32>,
@@ -224,28 +224,28 @@ pub(crate) struct Deviations {
 }
 
 impl Deviations {
-    /// Works σ out for the lanes of an input whose rows from `first` on are the weights. The table of s has a row of
+    /// Works σ out for the environments of an input whose rows from `first` on are the weights. The table of s has a row of
     /// numbers for each weight, or one row for all.
     pub(crate) fn set(&mut self, table: &[f32], numbers: usize, input: &Batch, first: usize) {
-        self.lanes = input.lanes();
+        self.num_envs = input.batch_size();
         for rows in [&mut self.logs, &mut self.sizes, &mut self.inverses] {
-            rows.resize(numbers * self.lanes, 0.0);
+            rows.resize(numbers * self.num_envs, 0.0);
         }
         if self.logs.is_empty() {
             return;
         }
         if table.len() == numbers {
             for (number, log) in table.iter().enumerate() {
-                let lanes = number * self.lanes..(number + 1) * self.lanes;
-                self.logs[lanes.clone()].fill(*log);
-                self.sizes[lanes.clone()].fill(log.exp());
-                self.inverses[lanes].fill((-log).exp());
+                let num_envs = number * self.num_envs..(number + 1) * self.num_envs;
+                self.logs[num_envs.clone()].fill(*log);
+                self.sizes[num_envs.clone()].fill(log.exp());
+                self.inverses[num_envs].fill((-log).exp());
             }
             return;
         }
         self.logs.fill(0.0);
         for (i, of_weight) in table.chunks_exact(numbers).enumerate() {
-            for (logs, s) in self.logs.chunks_exact_mut(self.lanes).zip(of_weight) {
+            for (logs, s) in self.logs.chunks_exact_mut(self.num_envs).zip(of_weight) {
                 logs.iter_mut().zip(input.row(first + i)).for_each(|(log, w)| *log += w * s);
             }
         }
@@ -261,7 +261,7 @@ impl Deviations {
         }
         let rows = gradient.len() / numbers;
         for (i, of_weight) in gradient.chunks_exact_mut(numbers).enumerate() {
-            for (d_logs, sum) in self.logs.chunks_exact(self.lanes).zip(of_weight) {
+            for (d_logs, sum) in self.logs.chunks_exact(self.num_envs).zip(of_weight) {
                 // In 16 places: one by one, each addition would wait for the one before it.
                 let mut sums = [0.0f32; 16];
                 if rows == 1 {
@@ -278,52 +278,52 @@ impl Deviations {
         }
     }
 
-    /// σ and ln σ of a number, by lane.
+    /// σ and ln σ of a number, by environment.
     fn row(&self, number: usize) -> impl Iterator<Item = (&f32, &f32)> {
-        let lanes = number * self.lanes..(number + 1) * self.lanes;
-        self.sizes[lanes.clone()].iter().zip(&self.logs[lanes])
+        let num_envs = number * self.num_envs..(number + 1) * self.num_envs;
+        self.sizes[num_envs.clone()].iter().zip(&self.logs[num_envs])
     }
 
-    /// 1/σ and ln σ of a number, by lane.
+    /// 1/σ and ln σ of a number, by environment.
     fn inverse(&self, number: usize) -> (&[f32], &[f32]) {
-        let lanes = number * self.lanes..(number + 1) * self.lanes;
-        (&self.inverses[lanes.clone()], &self.logs[lanes])
+        let num_envs = number * self.num_envs..(number + 1) * self.num_envs;
+        (&self.inverses[num_envs.clone()], &self.logs[num_envs])
     }
 
     fn inverse_mut(&mut self, number: usize) -> (&[f32], &mut [f32]) {
-        let lanes = number * self.lanes..(number + 1) * self.lanes;
-        (&self.inverses[lanes.clone()], &mut self.logs[lanes])
+        let num_envs = number * self.num_envs..(number + 1) * self.num_envs;
+        (&self.inverses[num_envs.clone()], &mut self.logs[num_envs])
     }
 }
 
 /// Standard normal numbers, a row for each number of an action; the memory is used again.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Noise {
-    lanes: usize,
+    num_envs: usize,
     bits: Vec<u64>,
     /// An even number of rows.
     rows: Vec<f32>,
 }
 
 impl Noise {
-    /// Draws so many numbers in each lane, of its own generator.
+    /// Draws so many numbers in each environment, of its own generator.
     fn draw(&mut self, numbers: usize, rngs: &mut [Rng]) {
-        self.lanes = rngs.len();
-        self.bits.resize(self.lanes, 0);
-        self.rows.resize(numbers.next_multiple_of(2) * self.lanes, 0.0);
-        if self.lanes == 0 {
+        self.num_envs = rngs.len();
+        self.bits.resize(self.num_envs, 0);
+        self.rows.resize(numbers.next_multiple_of(2) * self.num_envs, 0.0);
+        if self.num_envs == 0 {
             return;
         }
-        for pair in self.rows.chunks_exact_mut(2 * self.lanes) {
+        for pair in self.rows.chunks_exact_mut(2 * self.num_envs) {
             self.bits.iter_mut().zip(&mut *rngs).for_each(|(bits, rng)| *bits = rng.bits());
-            let (first, second) = pair.split_at_mut(self.lanes);
+            let (first, second) = pair.split_at_mut(self.num_envs);
             acrl_nn::normals(&self.bits, first, second);
         }
     }
 
-    /// The numbers of a row in all lanes.
+    /// The numbers of a row in all environments.
     fn row(&self, row: usize) -> &[f32] {
-        &self.rows[row * self.lanes..][..self.lanes]
+        &self.rows[row * self.num_envs..][..self.num_envs]
     }
 }
 
@@ -358,7 +358,7 @@ mod tests {
         let heads = heads();
         let outputs = [0.3f32, -0.2, 0.9, 0.1, -0.7];
         let actions = [0.8f32, 2.0, -0.5];
-        // In one lane, whose weights are its input; ln σ at either weight alone.
+        // In one environment, whose weights are its input; ln σ at either weight alone.
         let deviations = [-0.4f32, 0.2, 0.5, -0.3];
         let mut input = Batch::new(2, 1);
         (0..2).for_each(|i| input.row_mut(i)[0] = [0.3, 0.7][i]);
@@ -403,18 +403,18 @@ mod tests {
         let heads = heads();
         let outputs = [0.3f32, -0.2, 0.9, 0.1, -0.7];
         let deviations = [-0.4f32, 0.2];
-        let of = |lanes: usize| {
-            let mut of_lanes = Deviations::default();
-            of_lanes.set(&deviations, 2, &Batch::new(1, lanes), 0);
-            of_lanes
+        let of = |num_envs: usize| {
+            let mut of_envs = Deviations::default();
+            of_envs.set(&deviations, 2, &Batch::new(1, num_envs), 0);
+            of_envs
         };
         let mut output = Batch::new(5, LANES);
         (0..5).for_each(|k| output.row_mut(k).fill(outputs[k]));
-        let mut rngs: Vec<Rng> = (0..LANES as u64).map(|lane| Rng::stream(3, lane)).collect();
+        let mut rngs: Vec<Rng> = (0..LANES as u64).map(|env| Rng::stream(3, env)).collect();
         let (mut actions, mut told, mut noise) = ([[0.0; 3]; LANES], [0.0; LANES], Noise::default());
         let (mut counts, mut squares) = ([0.0; 3], [0.0; 2]);
         for _ in 0..200 {
-            let write = |part: usize, lane: usize, u: f32| actions[lane][part] = u;
+            let write = |part: usize, env: usize, u: f32| actions[env][part] = u;
             heads.sample(&output, &of(LANES), &mut noise, &mut rngs, &mut told, write);
             for (actions, told) in actions.iter().zip(told) {
                 let mut log = [0.0];
@@ -436,7 +436,7 @@ mod tests {
 
     #[test]
     fn weightings_have_deviations_of_their_own() {
-        // Two weights, two numbers; lanes at either weight alone, and between them.
+        // Two weights, two numbers; environments at either weight alone, and between them.
         let mut input = Batch::new(3, 3);
         input.row_mut(1).copy_from_slice(&[1.0, 0.0, 0.5]);
         input.row_mut(2).copy_from_slice(&[0.0, 1.0, 0.5]);

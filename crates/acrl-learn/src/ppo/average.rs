@@ -52,7 +52,7 @@ impl Averages {
     /// δ_t = r_t − ρ(w) + v_{t+1} − v_t. `unit` is the reward of a decision that has 1 all the time, and `left` the
     /// share of the step size that is left.
     pub(crate) fn advantages(&mut self, rollout: &mut Rollout, trace: f32, unit: f32, left: f32) {
-        let (n, heads) = (rollout.lanes, rollout.weights.len() / rollout.lanes);
+        let (n, heads) = (rollout.num_envs, rollout.weights.len() / rollout.num_envs);
         let Self { network, adam, memory } = self;
         let (work, gradient) =
             memory.get_or_insert_with(|| (Workspace::new(network, n), vec![0.0; network.parameters().len()]));
@@ -85,7 +85,7 @@ impl Averages {
 mod tests {
     use super::*;
 
-    /// One lane in a circle of two places, of which the second has reward 1: the average is ½, and going on from the
+    /// One environment in a circle of two places, of which the second has reward 1: the average is ½, and going on from the
     /// first is worth ½ more than from the second.
     #[test]
     fn averages_and_differential_values_of_a_circle() {
@@ -93,13 +93,13 @@ mod tests {
         let mut averages = Averages::new(1, &mut rng).unwrap();
         let mut rollout = Rollout::new(4, 2, 1, 1, 1);
         rollout.weights.fill(1.0);
-        // Lane 0 begins in the first place, lane 1 in the second.
+        // Lane 0 begins in the first place, environment 1 in the second.
         rollout.rewards.copy_from_slice(&[0.0, 1.0, 1.0, 0.0, 0.0, 1.0, 1.0, 0.0]);
         let mut values = [3.0f32, 3.0];
         for _ in 0..2_000 {
             for t in 0..5 {
-                for lane in 0..2 {
-                    rollout.values[t * 2 + lane] = values[(t + lane) % 2];
+                for env in 0..2 {
+                    rollout.values[t * 2 + env] = values[(t + env) % 2];
                 }
             }
             averages.advantages(&mut rollout, 0.5, 1.0, 1.0);

@@ -84,7 +84,7 @@ impl Chunk {
 
     /// The critic's opinion of some states of a rollout, whose rows are `stride` apart.
     pub(crate) fn evaluate(&mut self, critic: &Mlp, inputs: &[f32], stride: usize, states: Range<usize>) {
-        self.input.set_lanes(states.len());
+        self.input.set_batch_size(states.len());
         for row in 0..self.input.rows() {
             let from = &inputs[row * stride..][states.clone()];
             self.input.row_mut(row).copy_from_slice(from);
@@ -101,7 +101,7 @@ impl Chunk {
     pub(crate) fn gather(&mut self, rollout: &Rollout, part: &[u32], advantages: &[f32]) {
         let (longer, block) = (rollout.longer(), rollout.len());
         for batch in [&mut self.input, &mut self.d_outputs, &mut self.d_values] {
-            batch.set_lanes(part.len());
+            batch.set_batch_size(part.len());
         }
         let gather = |out: &mut [f32], from: &[f32]| {
             out.iter_mut().zip(part).for_each(|(x, i)| *x = from[*i as usize]);
@@ -129,13 +129,13 @@ impl Chunk {
         (clip, entropy): (f32, f32),
         size: f32,
     ) {
-        let lanes = self.input.lanes();
+        let num_envs = self.input.batch_size();
         let output = actor.forward(&self.input, &mut self.actor_work);
         for (out, row) in self.outputs.chunks_exact_mut(CHUNK).zip(output.iter_rows()) {
-            out[..lanes].copy_from_slice(row);
+            out[..num_envs].copy_from_slice(row);
         }
-        let (log_new, ratios) = (&mut self.log_new[..lanes], &mut self.ratios[..lanes]);
-        let (log_old, advantages) = (&self.log_old[..lanes], &mut self.advantages[..lanes]);
+        let (log_new, ratios) = (&mut self.log_new[..num_envs], &mut self.ratios[..num_envs]);
+        let (log_old, advantages) = (&self.log_old[..num_envs], &mut self.advantages[..num_envs]);
         self.deviations.set(log_deviations, heads.numbers(), &self.input, first);
         heads.log_probabilities(&self.outputs, &self.actions, CHUNK, &self.deviations, log_new);
         log_new.iter_mut().zip(log_old).for_each(|(new, old)| *new -= old);
@@ -146,7 +146,7 @@ impl Chunk {
         let (low, high) = (1.0 - clip, 1.0 + clip);
         let outside = |ratio: f32| if ratio < low || ratio > high { 1.0 } else { 0.0 };
         self.sums.clipped += f64::from(sum(ratios, outside));
-        for b in 0..lanes {
+        for b in 0..num_envs {
             let a = advantages[b];
             let (free, bounded) = (ratios[b] * a, ratios[b].clamp(low, high) * a);
             log_new[b] = if free <= bounded { -free / size } else { 0.0 };
@@ -157,7 +157,7 @@ impl Chunk {
         heads.backward(&mut self.outputs, &self.actions, CHUNK, &mut self.deviations, d_log);
         self.deviations.backward(&mut self.deviation_gradient, heads.numbers(), &self.input, first);
         for (row, from) in self.outputs.chunks_exact(CHUNK).enumerate() {
-            self.d_outputs.row_mut(row).copy_from_slice(&from[..lanes]);
+            self.d_outputs.row_mut(row).copy_from_slice(&from[..num_envs]);
         }
         actor.backward(&mut self.actor_work, &self.d_outputs, &mut self.actor_gradient);
     }

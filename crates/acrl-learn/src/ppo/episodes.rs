@@ -1,34 +1,34 @@
 //! The same networks and the same steps on one scalar reward w·r in episodes, which is what other programs can do too:
 //! for `make bench-train`, which compares them.
 
-use acrl::{BatchTask, Rng, Rows};
+use acrl::{BatchMatrix, Rng, VecTask};
 
 use super::networks::Networks;
 use super::policy::Inputs;
 use super::rollout::Rollout;
-use super::{ActionHeads, PpoSettings};
+use super::{ActionHeads, PpoConfig};
 use crate::LearnError;
-use crate::sampler::simplex;
+use crate::weight_sampler::simplex;
 
 /// A training with one critic head, weights that are drawn anew with each episode, and a constant step size.
 ///
-/// All lanes start together. The last step of an episode is worth r + γ v(last state) and cuts the advantages.
+/// All environments start together. The last step of an episode is worth r + γ v(last state) and cuts the advantages.
 pub struct Episodes<'a> {
-    task: &'a BatchTask<'a>,
-    settings: PpoSettings,
+    task: &'a VecTask<'a>,
+    settings: PpoConfig,
     /// The steps of an episode.
     length: usize,
     clock: usize,
     networks: Networks,
     rollout: Rollout,
-    state: Rows,
+    state: BatchMatrix,
     /// w₀ … w_m.
-    weights: Rows,
-    observation: Rows,
-    actions: Rows,
-    named: Rows,
-    rewards: Rows,
-    /// The mean over lanes of w·r at each decision of the last rollout.
+    weights: BatchMatrix,
+    observation: BatchMatrix,
+    actions: BatchMatrix,
+    named: BatchMatrix,
+    rewards: BatchMatrix,
+    /// The mean over environments of w·r at each decision of the last rollout.
     means: Vec<f32>,
     rngs: Vec<Rng>,
     rng: Rng,
@@ -59,19 +59,19 @@ pub struct EpisodeNotes {
 impl<'a> Episodes<'a> {
     /// A training from scratch.
     pub fn new(
-        task: &'a BatchTask<'a>,
-        settings: PpoSettings,
+        task: &'a VecTask<'a>,
+        settings: PpoConfig,
         length: usize,
         seed: u64,
     ) -> Result<Self, LearnError> {
         settings.check()?;
-        let (environment, lanes) = (task.environment(), settings.lanes);
+        let (environment, num_envs) = (task.environment(), settings.num_envs);
         let mut rng = Rng::stream(seed, u64::MAX);
         let heads = ActionHeads::new(environment.action_space())?;
         let networks = Networks::with_heads(Inputs::new(task)?, heads, Some(1), &settings, &mut rng)?;
-        let mut rollout = networks.rollout(settings.segment, lanes);
+        let mut rollout = networks.rollout(settings.segment, num_envs);
         rollout.weights.fill(1.0);
-        let rows = |n: usize| Rows::zeros(n, lanes);
+        let rows = |n: usize| BatchMatrix::zeros(n, num_envs);
         let mut episodes = Self {
             length,
             clock: 0,
@@ -84,7 +84,7 @@ impl<'a> Episodes<'a> {
             named: rows(environment.reward_names().len()),
             rewards: rows(task.scales().len()),
             means: vec![0.0; settings.segment],
-            rngs: (0..lanes as u64).map(|lane| Rng::stream(seed, lane)).collect(),
+            rngs: (0..num_envs as u64).map(|env| Rng::stream(seed, env)).collect(),
             rng,
             settings,
             task,
@@ -102,7 +102,7 @@ impl<'a> Episodes<'a> {
 
     /// One rollout, its values and its advantages.
     pub fn experience(&mut self) -> Result<(), LearnError> {
-        let (environment, n) = (self.task.environment(), self.settings.lanes);
+        let (environment, n) = (self.task.environment(), self.settings.num_envs);
         self.rollout.continues.fill(1.0);
         for t in 0..self.settings.segment {
             environment.observe(&self.state, &mut self.observation);
@@ -163,7 +163,7 @@ impl<'a> Episodes<'a> {
 
     /// The episode ends after decision t.
     fn end(&mut self, t: usize) -> Result<(), LearnError> {
-        let n = self.settings.lanes;
+        let n = self.settings.num_envs;
         // The next decision's place is free until it is made.
         self.look(t + 1);
         self.networks.evaluate(&mut self.rollout, t + 1..t + 2);
@@ -180,10 +180,10 @@ impl<'a> Episodes<'a> {
         self.clock = 0;
         let first = usize::from(!self.task.has_objective());
         let mut drawn = vec![0.0; self.weights.len()];
-        for (lane, rng) in self.rngs.iter_mut().enumerate() {
-            self.task.environment().reset(&mut self.state, lane, rng)?;
+        for (env, rng) in self.rngs.iter_mut().enumerate() {
+            self.task.environment().reset(&mut self.state, env, rng)?;
             simplex(&mut drawn[first..], rng);
-            self.weights.set_lane(lane, &drawn);
+            self.weights.set_column(env, &drawn);
         }
         Ok(())
     }

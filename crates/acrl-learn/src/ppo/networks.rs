@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use acrl::{BatchTask, Interval, Rng, Rows};
+use acrl::{BatchMatrix, Interval, Rng, VecTask};
 use acrl_nn::{Adam, Batch, Mlp, Workspace, clip_norm};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -12,8 +12,8 @@ use super::average::Averages;
 use super::chunk::{CHUNK, Chunk};
 use super::policy::Inputs;
 use super::rollout::Rollout;
-use super::{ActionHeads, MlpPolicy, PpoSettings};
-use crate::{LearnError, Targets};
+use super::{ActionHeads, MlpPolicy, PpoConfig};
+use crate::{Criterion, LearnError};
 
 /// Actor, critic and their optimiser.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -56,7 +56,7 @@ pub(crate) struct Figures {
     pub(crate) divergence: f64,
 }
 
-/// Memory for acting in all lanes.
+/// Memory for acting in all environments.
 #[derive(Debug, Clone)]
 struct Acting {
     input: Batch,
@@ -70,11 +70,7 @@ struct Acting {
 const HEED: f32 = 4.0;
 
 impl Networks {
-    pub(crate) fn new(
-        task: &BatchTask<'_>,
-        settings: &PpoSettings,
-        rng: &mut Rng,
-    ) -> Result<Self, LearnError> {
+    pub(crate) fn new(task: &VecTask<'_>, settings: &PpoConfig, rng: &mut Rng) -> Result<Self, LearnError> {
         let inputs = Inputs::new(task)?;
         let heads = ActionHeads::new(task.environment().action_space())?;
         let mut networks = Self::with_heads(inputs, heads, None, settings, rng)?;
@@ -93,7 +89,7 @@ impl Networks {
         }
     }
 
-    /// Gives each weighting a deviation σ(w) of its own. Else lanes to which noise is a cost take it from all.
+    /// Gives each weighting a deviation σ(w) of its own. Else environments to which noise is a cost take it from all.
     pub(crate) fn deviate_by_weights(&mut self) {
         self.log_deviations = self.log_deviations.repeat(self.inputs.weights());
         self.deviation_adam = Adam::new(self.log_deviations.len());
@@ -105,7 +101,7 @@ impl Networks {
         inputs: Inputs,
         heads: ActionHeads,
         values: Option<usize>,
-        settings: &PpoSettings,
+        settings: &PpoConfig,
         rng: &mut Rng,
     ) -> Result<Self, LearnError> {
         let shape = |outputs: usize| {
@@ -121,8 +117,8 @@ impl Networks {
         let values = values.unwrap_or(inputs.weights());
         let critic = network(values, 1.0, rng)?;
         let averages = match settings.targets {
-            Targets::Discounted => None,
-            Targets::Average => Some(Averages::new(values, rng)?),
+            Criterion::Discounted => None,
+            Criterion::Average => Some(Averages::new(values, rng)?),
         };
         Ok(Self {
             value_scales: Vec::new(),
@@ -156,8 +152,8 @@ impl Networks {
     }
 
     /// Memory for what these networks experience.
-    pub(crate) fn rollout(&self, decisions: usize, lanes: usize) -> Rollout {
-        Rollout::new(decisions, lanes, self.inputs.len(), self.heads.parts().len(), self.values())
+    pub(crate) fn rollout(&self, decisions: usize, num_envs: usize) -> Rollout {
+        Rollout::new(decisions, num_envs, self.inputs.len(), self.heads.parts().len(), self.values())
     }
 
     pub(crate) fn policy(&self, hold: usize) -> MlpPolicy {
@@ -170,18 +166,18 @@ impl Networks {
         MlpPolicy::new(inputs, heads, self.actor.clone(), (0..numbers).map(mean).collect(), hold)
     }
 
-    /// The weights of every lane, for a whole rollout; they add up to 1 already.
-    pub(crate) fn set_weights(&self, rollout: &mut Rollout, weights: &Rows) {
+    /// The weights of every environment, for a whole rollout; they add up to 1 already.
+    pub(crate) fn set_weights(&self, rollout: &mut Rollout, weights: &BatchMatrix) {
         let first = usize::from(!self.inputs.objective());
-        for (i, row) in rollout.weights.chunks_exact_mut(rollout.lanes).enumerate() {
+        for (i, row) in rollout.weights.chunks_exact_mut(rollout.num_envs).enumerate() {
             row.iter_mut().zip(weights.row(first + i)).for_each(|(out, w)| *out = *w as f32);
         }
         (0..=rollout.decisions).for_each(|t| self.see_weights(rollout, t, weights));
     }
 
     /// Notes the weights at decision t as inputs.
-    pub(crate) fn see_weights(&self, rollout: &mut Rollout, t: usize, weights: &Rows) {
-        let (n, longer) = (rollout.lanes, rollout.longer());
+    pub(crate) fn see_weights(&self, rollout: &mut Rollout, t: usize, weights: &BatchMatrix) {
+        let (n, longer) = (rollout.num_envs, rollout.longer());
         if self.inputs.is_blind() {
             return;
         }
@@ -194,25 +190,25 @@ impl Networks {
     }
 
     /// Notes what is seen at decision t.
-    pub(crate) fn see(&self, rollout: &mut Rollout, t: usize, observation: &Rows) {
-        let (n, longer) = (rollout.lanes, rollout.longer());
+    pub(crate) fn see(&self, rollout: &mut Rollout, t: usize, observation: &BatchMatrix) {
+        let (n, longer) = (rollout.num_envs, rollout.longer());
         for row in 0..observation.len() {
             let out = &mut rollout.inputs[row * longer + t * n..][..n];
             self.inputs.scale_row(row, observation.row(row), out);
         }
     }
 
-    /// Draws an action for every lane at decision t.
+    /// Draws an action for every environment at decision t.
     pub(crate) fn act(
         &mut self,
         rollout: &mut Rollout,
         t: usize,
-        observation: &Rows,
-        actions: &mut Rows,
+        observation: &BatchMatrix,
+        actions: &mut BatchMatrix,
         rngs: &mut [Rng],
     ) {
         self.see(rollout, t, observation);
-        let (n, longer, block) = (rollout.lanes, rollout.longer(), rollout.len());
+        let (n, longer, block) = (rollout.num_envs, rollout.longer(), rollout.len());
         let Self { actor, heads, log_deviations, inputs, .. } = self;
         let acting = self.acting.get_or_insert_with(|| Acting {
             input: Batch::new(inputs.len(), n),
@@ -226,9 +222,9 @@ impl Networks {
         let output = actor.infer(&acting.input, &mut acting.work);
         let Rollout { actions: drawn, log_probabilities, .. } = rollout;
         let log = &mut log_probabilities[t * n..(t + 1) * n];
-        let write = |part: usize, lane: usize, u: f32| {
-            drawn[part * block + t * n + lane] = u;
-            actions.set(part, lane, ActionHeads::to_environment(heads.parts()[part], f64::from(u)));
+        let write = |part: usize, env: usize, u: f32| {
+            drawn[part * block + t * n + env] = u;
+            actions.set(part, env, ActionHeads::to_environment(heads.parts()[part], f64::from(u)));
         };
         acting.deviations.set(log_deviations, heads.numbers(), &acting.input, inputs.observation().len());
         heads.sample(output, &acting.deviations, &mut acting.noise, rngs, log, write);
@@ -236,8 +232,8 @@ impl Networks {
     }
 
     /// Adds `factor` times the rewards of a step to those of decision t.
-    pub(crate) fn reward(&self, rollout: &mut Rollout, t: usize, rewards: &Rows, factor: f64) {
-        let (n, block) = (rollout.lanes, rollout.len());
+    pub(crate) fn reward(&self, rollout: &mut Rollout, t: usize, rewards: &BatchMatrix, factor: f64) {
+        let (n, block) = (rollout.num_envs, rollout.len());
         let first = usize::from(!self.inputs.objective());
         for head in 0..self.values() {
             let out = &mut rollout.rewards[head * block + t * n..][..n];
@@ -249,9 +245,9 @@ impl Networks {
 
     /// The critic's opinion of the states of some decisions of a rollout.
     pub(crate) fn evaluate(&mut self, rollout: &mut Rollout, decisions: Range<usize>) {
-        let (longer, end) = (rollout.longer(), decisions.end * rollout.lanes);
+        let (longer, end) = (rollout.longer(), decisions.end * rollout.num_envs);
         let together = if rayon::current_num_threads() == 1 { 1 } else { 8 };
-        for start in (decisions.start * rollout.lanes..end).step_by(together * CHUNK) {
+        for start in (decisions.start * rollout.num_envs..end).step_by(together * CHUNK) {
             let total = (end - start).div_ceil(CHUNK).min(together);
             self.prepare(total);
             let (critic, inputs) = (&self.critic, &rollout.inputs);
@@ -275,7 +271,7 @@ impl Networks {
 
     /// The advantages of a rollout with values, by the targets that are asked for; `left` is the share of the training
     /// that is left.
-    pub(crate) fn advantages(&mut self, rollout: &mut Rollout, settings: &PpoSettings, left: f64) {
+    pub(crate) fn advantages(&mut self, rollout: &mut Rollout, settings: &PpoConfig, left: f64) {
         let (discount, trace) = (settings.discount as f32, settings.trace as f32);
         match &mut self.averages {
             None => rollout.advantages(discount, trace, None),
@@ -283,7 +279,7 @@ impl Networks {
         }
     }
 
-    /// Ends episodes after some decisions (t, lane), each of which is worth γ v of the observation it led to: adds that to
+    /// Ends episodes after some decisions (t, environment), each of which is worth γ v of the observation it led to: adds that to
     /// its rewards, and lets no advantages flow over it.
     pub(crate) fn cut<'a>(
         &mut self,
@@ -293,17 +289,17 @@ impl Networks {
     ) {
         let discount = if self.averages.is_some() { 1.0 } else { discount };
         let cuts: Vec<_> = cuts.collect();
-        let (n, block, longer) = (rollout.lanes, rollout.len(), rollout.longer());
+        let (n, block, longer) = (rollout.num_envs, rollout.len(), rollout.longer());
         let seen = self.inputs.observation().len();
         for part in cuts.chunks(CHUNK) {
             let mut inputs = vec![0.0f32; self.inputs.len() * part.len()];
-            for (c, (t, lane, observation)) in part.iter().enumerate() {
+            for (c, (t, env, observation)) in part.iter().enumerate() {
                 for row in 0..self.inputs.len() {
                     let out = &mut inputs[row * part.len() + c];
                     if row < seen {
                         self.inputs.scale_row(row, &observation[row..=row], std::slice::from_mut(out));
                     } else {
-                        *out = rollout.inputs[row * longer + t * n + lane];
+                        *out = rollout.inputs[row * longer + t * n + env];
                     }
                 }
             }
@@ -312,11 +308,11 @@ impl Networks {
             chunk.evaluate(&self.critic, &inputs, part.len(), 0..part.len());
             for (head, values) in chunk.values().iter_rows().enumerate() {
                 let scale = self.value_scales.get(head).copied().unwrap_or(1.0);
-                for ((t, lane, _), value) in part.iter().zip(values) {
-                    rollout.rewards[head * block + t * n + lane] += discount * (scale * value);
+                for ((t, env, _), value) in part.iter().zip(values) {
+                    rollout.rewards[head * block + t * n + env] += discount * (scale * value);
                 }
             }
-            part.iter().for_each(|(t, lane, _)| rollout.continues[t * n + lane] = 0.0);
+            part.iter().for_each(|(t, env, _)| rollout.continues[t * n + env] = 0.0);
         }
     }
 
@@ -385,7 +381,7 @@ impl Networks {
     pub(crate) fn improve(
         &mut self,
         rollout: &Rollout,
-        settings: &PpoSettings,
+        settings: &PpoConfig,
         step_size: f64,
         rng: &mut Rng,
     ) -> Result<Figures, (&'static str, f64)> {
@@ -441,7 +437,7 @@ impl Networks {
         &mut self,
         rollout: &Rollout,
         minibatch: &[u32],
-        settings: &PpoSettings,
+        settings: &PpoConfig,
         step_size: f32,
     ) -> Figures {
         let size = minibatch.len() as f32;
@@ -550,8 +546,8 @@ mod tests {
         })
         .unwrap();
         let specification = Specification::new(Some(Objective::maximize("r")), Vec::new()).unwrap();
-        let task = BatchTask::new(&external, specification).unwrap();
-        let mut networks = Networks::new(&task, &PpoSettings::default(), &mut Rng::new(1)).unwrap();
+        let task = VecTask::new(&external, specification).unwrap();
+        let mut networks = Networks::new(&task, &PpoConfig::default(), &mut Rng::new(1)).unwrap();
         let mut rollout = networks.rollout(4, 2);
         rollout.inputs.iter_mut().enumerate().for_each(|(i, x)| *x = i as f32 / 10.0);
         networks.evaluate(&mut rollout, 0..5);

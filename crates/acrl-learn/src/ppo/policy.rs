@@ -1,6 +1,6 @@
 //! π(s, w) as a network that can be executed and stored.
 
-use acrl::{BatchPolicy, BatchTask, Error, Interval, Rng, Rows};
+use acrl::{BatchMatrix, Error, Interval, Rng, VecPolicy, VecTask};
 use acrl_nn::{Batch, Mlp, Workspace};
 use serde::{Deserialize, Serialize};
 
@@ -22,7 +22,7 @@ pub struct Inputs {
 
 impl Inputs {
     /// Refuses an observation without a finite range.
-    pub fn new(task: &BatchTask<'_>) -> Result<Self, Error> {
+    pub fn new(task: &VecTask<'_>) -> Result<Self, Error> {
         let observation = task.environment().observation_space().to_vec();
         let (scales, objective) = (task.scales().to_vec(), task.has_objective());
         let inputs = Self { observation, scales, objective, blind: false };
@@ -31,7 +31,7 @@ impl Inputs {
     }
 
     /// The same without the weights: for a policy π(s) that knows nothing of λ.
-    pub fn blind(task: &BatchTask<'_>) -> Result<Self, Error> {
+    pub fn blind(task: &VecTask<'_>) -> Result<Self, Error> {
         Ok(Self { blind: true, ..Self::new(task)? })
     }
 
@@ -112,13 +112,13 @@ impl Inputs {
     }
 
     /// Writes the rows of weights: w_i R_i / Σ w_j R_j, uniform where all of them are 0.
-    fn normalise(&self, weights: &Rows, out: &mut Batch, totals: &mut Vec<f64>) {
+    fn normalise(&self, weights: &BatchMatrix, out: &mut Batch, totals: &mut Vec<f64>) {
         if self.blind {
             return;
         }
         let first = usize::from(!self.objective);
         totals.clear();
-        totals.resize(weights.lanes(), 0.0);
+        totals.resize(weights.num_envs(), 0.0);
         for i in first..self.scales.len() {
             for (total, w) in totals.iter_mut().zip(weights.row(i)) {
                 *total += w * self.scales[i];
@@ -204,17 +204,17 @@ impl MlpPolicy {
     }
 }
 
-impl BatchPolicy for MlpPolicy {
+impl VecPolicy for MlpPolicy {
     fn act(
         &mut self,
-        observation: &Rows,
-        weights: &Rows,
-        actions: &mut Rows,
+        observation: &BatchMatrix,
+        weights: &BatchMatrix,
+        actions: &mut BatchMatrix,
         rngs: &mut [Rng],
     ) -> Result<(), Error> {
-        let lanes = observation.lanes();
-        if self.scratch.as_ref().is_none_or(|scratch| scratch.work.lanes() < lanes) {
-            let input = Batch::new(self.inputs.len(), lanes);
+        let num_envs = observation.num_envs();
+        if self.scratch.as_ref().is_none_or(|scratch| scratch.work.batch_size() < num_envs) {
+            let input = Batch::new(self.inputs.len(), num_envs);
             // Whatever fits into the one must fit into the other.
             let work = Workspace::for_inference(&self.actor, input.capacity());
             let (totals, log) = (Vec::new(), Vec::new());
@@ -222,25 +222,25 @@ impl BatchPolicy for MlpPolicy {
             self.scratch = Some(Scratch { input, work, totals, deviations, noise, log });
         }
         let Some(scratch) = &mut self.scratch else { return Ok(()) };
-        scratch.input.set_lanes(lanes);
+        scratch.input.set_batch_size(num_envs);
         for row in 0..observation.len() {
             self.inputs.scale_row(row, observation.row(row), scratch.input.row_mut(row));
         }
         self.inputs.normalise(weights, &mut scratch.input, &mut scratch.totals);
         let output = self.actor.infer(&scratch.input, &mut scratch.work);
         if self.sampling {
-            let write = |part: usize, lane: usize, u: f32| {
+            let write = |part: usize, env: usize, u: f32| {
                 let action = ActionHeads::to_environment(self.heads.parts()[part], f64::from(u));
-                actions.set(part, lane, action);
+                actions.set(part, env, action);
             };
             let Scratch { noise, log, deviations, .. } = scratch;
-            log.resize(lanes, 0.0);
+            log.resize(num_envs, 0.0);
             deviations.set(&self.log_deviations, self.heads.numbers(), &scratch.input, 0);
             self.heads.sample(output, deviations, noise, rngs, log, write);
             return Ok(());
         }
-        for lane in 0..lanes {
-            self.heads.mode(|row| output.row(row)[lane], |part, a| actions.set(part, lane, a));
+        for env in 0..num_envs {
+            self.heads.mode(|row| output.row(row)[env], |part, a| actions.set(part, env, a));
         }
         Ok(())
     }

@@ -1,10 +1,10 @@
 //! What was experienced in one iteration, and the advantages that follow from it.
 
-/// T decisions in each of N lanes, as rows of T·N numbers: decision t of lane n is number t·N + n.
+/// T decisions in each of N environments, as rows of T·N numbers: decision t of environment n is number t·N + n.
 #[derive(Debug, Clone)]
 pub(crate) struct Rollout {
     pub(crate) decisions: usize,
-    pub(crate) lanes: usize,
+    pub(crate) num_envs: usize,
     /// What the networks saw; one more block of N for the state after the last decision.
     pub(crate) inputs: Vec<f32>,
     /// What was done, in the actor's units.
@@ -19,7 +19,7 @@ pub(crate) struct Rollout {
     pub(crate) ignored: Vec<bool>,
     /// Decisions that were not the policy's, because an action was held: of these only the critic learns.
     pub(crate) held: Vec<bool>,
-    /// By lane: the weight of each head, constant in a rollout.
+    /// By environment: the weight of each head, constant in a rollout.
     pub(crate) weights: Vec<f32>,
     /// The critic's values, a row per head; one more block of N at the end.
     pub(crate) values: Vec<f32>,
@@ -30,11 +30,17 @@ pub(crate) struct Rollout {
 }
 
 impl Rollout {
-    pub(crate) fn new(decisions: usize, lanes: usize, inputs: usize, actions: usize, heads: usize) -> Self {
-        let (block, longer) = (decisions * lanes, (decisions + 1) * lanes);
+    pub(crate) fn new(
+        decisions: usize,
+        num_envs: usize,
+        inputs: usize,
+        actions: usize,
+        heads: usize,
+    ) -> Self {
+        let (block, longer) = (decisions * num_envs, (decisions + 1) * num_envs);
         Self {
             decisions,
-            lanes,
+            num_envs,
             inputs: vec![0.0; inputs * longer],
             actions: vec![0.0; actions * block],
             log_probabilities: vec![0.0; block],
@@ -42,28 +48,28 @@ impl Rollout {
             continues: vec![1.0; block],
             ignored: vec![false; block],
             held: vec![false; block],
-            weights: vec![0.0; heads * lanes],
+            weights: vec![0.0; heads * num_envs],
             values: vec![0.0; heads * longer],
             advantages: vec![0.0; block],
             returns: vec![0.0; heads * block],
         }
     }
 
-    /// The number of decisions in all lanes.
+    /// The number of decisions in all environments.
     pub(crate) fn len(&self) -> usize {
-        self.decisions * self.lanes
+        self.decisions * self.num_envs
     }
 
     /// The length of a row of `inputs` and `values`.
     pub(crate) fn longer(&self) -> usize {
-        (self.decisions + 1) * self.lanes
+        (self.decisions + 1) * self.num_envs
     }
 
     /// Generalised advantages: δ_t = r_t − g + γ v_{t+1} − v_t, A_t = δ_t + γ κ A_{t+1} for every head, where
     /// g is 0 for discounted targets and the average reward for differential ones (with γ = 1), and γ is 0
     /// where something ends.
     pub(crate) fn advantages(&mut self, discount: f32, trace: f32, averages: Option<&[f32]>) {
-        let (n, block, longer) = (self.lanes, self.len(), self.longer());
+        let (n, block, longer) = (self.num_envs, self.len(), self.longer());
         self.advantages.fill(0.0);
         let mut running = vec![0.0f32; n];
         for head in 0..self.weights.len() / n {
@@ -74,22 +80,22 @@ impl Rollout {
             running.fill(0.0);
             for t in (0..self.decisions).rev() {
                 let (now, next) = (&values[t * n..(t + 1) * n], &values[(t + 1) * n..(t + 2) * n]);
-                for lane in 0..n {
-                    let average = averages.map_or(0.0, |g| g[head * n + lane]);
-                    let discount = discount * self.continues[t * n + lane];
-                    let delta = rewards[t * n + lane] - average + discount * next[lane] - now[lane];
-                    running[lane] = delta + discount * trace * running[lane];
-                    returns[t * n + lane] = running[lane] + now[lane];
-                    self.advantages[t * n + lane] += weights[lane] * running[lane];
+                for env in 0..n {
+                    let average = averages.map_or(0.0, |g| g[head * n + env]);
+                    let discount = discount * self.continues[t * n + env];
+                    let delta = rewards[t * n + env] - average + discount * next[env] - now[env];
+                    running[env] = delta + discount * trace * running[env];
+                    returns[t * n + env] = running[env] + now[env];
+                    self.advantages[t * n + env] += weights[env] * running[env];
                 }
             }
         }
     }
 
-    /// By head and lane, the mean over the rollout of r_t + v_{t+1} − v_t: what the rewards come to in the long run, as
-    /// far as differential values are right. `None` for a lane that made no step.
+    /// By head and environment, the mean over the rollout of r_t + v_{t+1} − v_t: what the rewards come to in the long run, as
+    /// far as differential values are right. `None` for an environment that made no step.
     pub(crate) fn drifts(&self) -> Vec<Option<f32>> {
-        let (n, block, longer) = (self.lanes, self.len(), self.longer());
+        let (n, block, longer) = (self.num_envs, self.len(), self.longer());
         let mut drifts = vec![None; self.weights.len()];
         for (head, drifts) in drifts.chunks_exact_mut(n).enumerate() {
             let values = &self.values[head * longer..(head + 1) * longer];
@@ -115,15 +121,15 @@ impl Rollout {
         }
     }
 
-    /// Divides the advantages of each lane by √Σ w_i² σ_i², about what they come to at its weights, where σ_i is the deviation
-    /// of head i's advantages, or `floor` if that is more. So lanes whose weights are on a reward of which little is at stake
+    /// Divides the advantages of each environment by √Σ w_i² σ_i², about what they come to at its weights, where σ_i is the deviation
+    /// of head i's advantages, or `floor` if that is more. So environments whose weights are on a reward of which little is at stake
     /// count as much as others, and each still prefers what it preferred.
     ///
     /// `variances` σ_i² are kept from one rollout to the next: they grow at once, and are forgotten slowly, because a rare
     /// reward may be missing in many a rollout.
     pub(crate) fn balance(&mut self, variances: &mut Vec<f32>, floor: f32) {
         const FORGET: f32 = 0.1;
-        let (n, block, longer) = (self.lanes, self.len(), self.longer());
+        let (n, block, longer) = (self.num_envs, self.len(), self.longer());
         variances.resize(self.weights.len() / n, 0.0);
         for (head, variance) in variances.iter_mut().enumerate() {
             let advantage = |k: usize| self.returns[head * block + k] - self.values[head * longer + k];
@@ -133,12 +139,12 @@ impl Rollout {
             let found = all().map(|a| (a - mean).powi(2)).sum::<f32>() / count;
             *variance = found.max(*variance + FORGET * (found - *variance));
         }
-        for lane in 0..n {
+        for env in 0..n {
             let part = |(head, variance): (usize, &f32)| {
-                self.weights[head * n + lane].powi(2) * variance.max(floor * floor)
+                self.weights[head * n + env].powi(2) * variance.max(floor * floor)
             };
             let size = variances.iter().enumerate().map(part).sum::<f32>().sqrt() + 1e-8;
-            (0..self.decisions).for_each(|t| self.advantages[t * n + lane] /= size);
+            (0..self.decisions).for_each(|t| self.advantages[t * n + env] /= size);
         }
     }
 }
@@ -163,13 +169,13 @@ mod tests {
 
     #[test]
     fn lanes_of_all_weights_count_alike() {
-        // Two lanes that care for one of two rewards each; of the second a hundredth is at stake.
+        // Two environments that care for one of two rewards each; of the second a hundredth is at stake.
         let mut rollout = Rollout::new(4, 2, 1, 1, 2);
         for t in 0..4 {
             let r = if t % 2 == 0 { 1.0 } else { -1.0 };
-            for lane in 0..2 {
-                rollout.rewards[t * 2 + lane] = r;
-                rollout.rewards[8 + t * 2 + lane] = 0.01 * r;
+            for env in 0..2 {
+                rollout.rewards[t * 2 + env] = r;
+                rollout.rewards[8 + t * 2 + env] = 0.01 * r;
             }
         }
         rollout.weights.copy_from_slice(&[1.0, 0.0, 0.0, 1.0]);

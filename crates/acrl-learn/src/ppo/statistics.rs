@@ -1,6 +1,6 @@
 //! Where observations and rewards lie, as far as they were seen: for environments that do not say.
 
-use acrl::{Interval, Rows};
+use acrl::{BatchMatrix, Interval};
 use serde::{Deserialize, Serialize};
 
 /// Observations in a range wider than this are scaled by what is seen.
@@ -20,18 +20,17 @@ pub(super) struct Spread {
 }
 
 impl Spread {
-    pub(super) fn of(seen: &[Rows], row: usize, block: usize) -> Self {
-        let lanes = seen.first().map_or(0, Rows::lanes);
+    pub(super) fn of(seen: &[BatchMatrix], row: usize, block: usize) -> Self {
+        let num_envs = seen.first().map_or(0, BatchMatrix::num_envs);
         let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
         for steps in seen.chunks(block) {
-            for lane in 0..lanes {
-                let mean =
-                    steps.iter().map(|rewards| rewards.at(row, lane)).sum::<f64>() / steps.len() as f64;
+            for env in 0..num_envs {
+                let mean = steps.iter().map(|rewards| rewards.at(row, env)).sum::<f64>() / steps.len() as f64;
                 (low, high) = (low.min(mean), high.max(mean));
             }
         }
         let all = || seen.iter().flat_map(|rewards| rewards.row(row).iter().copied());
-        let count = (seen.len() * lanes).max(1) as f64;
+        let count = (seen.len() * num_envs).max(1) as f64;
         let mean = all().sum::<f64>() / count;
         let deviation = (all().map(|r| (r - mean).powi(2)).sum::<f64>() / count).sqrt();
         let mut sorted: Vec<f64> = all().collect();
@@ -72,15 +71,15 @@ impl Statistics {
         Self { count: 0.0, means: vec![0.0; rows], squares: vec![0.0; rows] }
     }
 
-    /// Adds the lanes of an observation.
-    pub(super) fn visit(&mut self, observation: &Rows) {
-        let n = observation.lanes() as f64;
+    /// Adds the environments of an observation.
+    pub(super) fn visit(&mut self, observation: &BatchMatrix) {
+        let n = observation.num_envs() as f64;
         let total = self.count + n;
         for (row, (mean, squares)) in self.means.iter_mut().zip(&mut self.squares).enumerate() {
-            let lanes = observation.row(row);
-            let of_lanes = lanes.iter().sum::<f64>() / n;
-            let about = lanes.iter().map(|x| (x - of_lanes).powi(2)).sum::<f64>();
-            let apart = of_lanes - *mean;
+            let num_envs = observation.row(row);
+            let of_envs = num_envs.iter().sum::<f64>() / n;
+            let about = num_envs.iter().map(|x| (x - of_envs).powi(2)).sum::<f64>();
+            let apart = of_envs - *mean;
             *mean += apart * n / total;
             *squares += about + apart * apart * self.count * n / total;
         }
@@ -118,9 +117,9 @@ mod tests {
 
     /// The variance of observations drawn by this, scaled as they would be.
     fn variance(rows: usize, range: Interval, mut draw: impl FnMut(usize) -> Vec<f64>) -> f64 {
-        let (mut statistics, mut seen) = (Statistics::new(rows), Rows::zeros(rows, 1));
+        let (mut statistics, mut seen) = (Statistics::new(rows), BatchMatrix::zeros(rows, 1));
         for t in 0..2000 {
-            seen.set_lane(0, &draw(t));
+            seen.set_column(0, &draw(t));
             statistics.visit(&seen);
         }
         statistics.variance(&statistics.intervals(&vec![range; rows]))
@@ -144,7 +143,7 @@ mod tests {
     fn a_reward_that_never_changes_is_measured_by_its_size() {
         let seen = |r: fn(usize) -> f64| {
             let row = |t: usize| {
-                let mut rows = Rows::zeros(1, 2);
+                let mut rows = BatchMatrix::zeros(1, 2);
                 rows.row_mut(0).fill(r(t));
                 rows
             };

@@ -1,12 +1,12 @@
 //! What the learners of kernels have in common: the state of a training, and rollouts at weights that are held.
 
-use acrl::{BatchTask, Rng, Rows};
+use acrl::{BatchMatrix, Rng, VecTask};
 use serde::{Deserialize, Serialize};
 
-use super::{Field, Prices, RbfPolicy, RbfSettings, Tensor, lay_out, units};
+use super::{Field, Prices, RbfConfig, RbfPolicy, Tensor, lay_out, units};
 use crate::error::length;
-use crate::sampler::normalise;
-use crate::{Coverage, LearnError, Sampler, SeenRewards};
+use crate::weight_sampler::normalise;
+use crate::{Coverage, LearnError, RewardSample, WeightSampler};
 
 /// A training in progress, without its settings.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -18,7 +18,7 @@ pub(crate) struct Progress {
     units: Vec<(f64, f64)>,
     pub(crate) rng: Rng,
     pub(crate) coverage: Coverage,
-    pub(crate) seen: SeenRewards,
+    pub(crate) seen: RewardSample,
     pub(crate) rollouts: u64,
     pub(crate) steps: u64,
 }
@@ -26,14 +26,14 @@ pub(crate) struct Progress {
 impl Progress {
     /// θ = 0, with `extra` outputs beside the coordinates of an action.
     pub(crate) fn new(
-        task: &BatchTask<'_>,
-        kernels: &RbfSettings,
+        task: &VecTask<'_>,
+        kernels: &RbfConfig,
         extra: usize,
         seed: u64,
     ) -> Result<Self, LearnError> {
         let (tensor, prices) = lay_out(task, kernels, extra)?;
         let units = units(task.environment().action_space())?;
-        let (rng, coverage, seen) = (Rng::new(seed), Coverage::new(), SeenRewards::default());
+        let (rng, coverage, seen) = (Rng::new(seed), Coverage::new(), RewardSample::default());
         Ok(Self { tensor, prices, units, rng, coverage, seen, rollouts: 0, steps: 0 })
     }
 
@@ -76,11 +76,11 @@ pub(crate) struct Rollout {
     pub(crate) sums: Vec<f64>,
     spent: Vec<f64>,
     /// Where it is now.
-    pub(crate) state: Rows,
-    observation: Rows,
-    actions: Rows,
-    named: Rows,
-    rewards: Rows,
+    pub(crate) state: BatchMatrix,
+    observation: BatchMatrix,
+    actions: BatchMatrix,
+    named: BatchMatrix,
+    rewards: BatchMatrix,
 }
 
 /// One step of a rollout.
@@ -99,8 +99,8 @@ pub(crate) struct Step {
 impl Rollout {
     /// Room for so many steps. Refuses a task of another shape than that of the training.
     pub(crate) fn new(
-        task: &BatchTask<'_>,
-        kernels: &RbfSettings,
+        task: &VecTask<'_>,
+        kernels: &RbfConfig,
         progress: &Progress,
         steps: usize,
     ) -> Result<Self, LearnError> {
@@ -117,20 +117,20 @@ impl Rollout {
             steps: vec![step; steps],
             sums: vec![0.0; prices.scales.len()],
             spent: vec![0.0; prices.scales.len()],
-            state: Rows::zeros(environment.state_dimension(), 1),
-            observation: Rows::zeros(environment.observation_space().len(), 1),
-            actions: Rows::zeros(actions, 1),
-            named: Rows::zeros(environment.reward_names().len(), 1),
-            rewards: Rows::zeros(prices.scales.len(), 1),
+            state: BatchMatrix::zeros(environment.state_dimension(), 1),
+            observation: BatchMatrix::zeros(environment.observation_space().len(), 1),
+            actions: BatchMatrix::zeros(actions, 1),
+            named: BatchMatrix::zeros(environment.reward_names().len(), 1),
+            rewards: BatchMatrix::zeros(prices.scales.len(), 1),
         })
     }
 
     /// Draws (s, w), and takes all steps with w held.
     pub(crate) fn run(
         &mut self,
-        task: &BatchTask<'_>,
+        task: &VecTask<'_>,
         progress: &mut Progress,
-        sampler: Sampler,
+        sampler: WeightSampler,
         sigma: f64,
     ) -> Result<(), LearnError> {
         let Self { weights, spent, state, .. } = self;
@@ -146,7 +146,7 @@ impl Rollout {
     /// Takes all steps from where it is, with w as it is.
     pub(crate) fn go_on(
         &mut self,
-        task: &BatchTask<'_>,
+        task: &VecTask<'_>,
         progress: &mut Progress,
         sigma: f64,
     ) -> Result<(), LearnError> {

@@ -1,7 +1,7 @@
 //! Kernels against their formulas, and a small problem for the learners.
 
 use super::*;
-use acrl::{BatchEnvironment, Objective, Requirement, Specification};
+use acrl::{Objective, Requirement, Specification, VecEnv};
 
 /// x in \[0, 1\] and a velocity in \[−1, 1\]: r is 1 in the left or in the right quarter, `still` is 1 − v².
 #[derive(Debug, Clone)]
@@ -25,19 +25,19 @@ impl Line {
         }
     }
 
-    pub(crate) fn task(&self) -> BatchTask<'_> {
+    pub(crate) fn task(&self) -> VecTask<'_> {
         let requirements = ["left", "right"].map(|name| Requirement::at_least(name, 0.3).unwrap());
-        BatchTask::new(self, Specification::new(None, requirements.to_vec()).unwrap()).unwrap()
+        VecTask::new(self, Specification::new(None, requirements.to_vec()).unwrap()).unwrap()
     }
 
-    fn task_with_objective(&self) -> BatchTask<'_> {
+    fn task_with_objective(&self) -> VecTask<'_> {
         let objective = Some(Objective::maximize("still"));
         let requirement = Requirement::at_least("left", 0.3).unwrap();
-        BatchTask::new(self, Specification::new(objective, vec![requirement]).unwrap()).unwrap()
+        VecTask::new(self, Specification::new(objective, vec![requirement]).unwrap()).unwrap()
     }
 }
 
-impl BatchEnvironment for Line {
+impl VecEnv for Line {
     fn state_dimension(&self) -> usize {
         1
     }
@@ -58,21 +58,27 @@ impl BatchEnvironment for Line {
         &self.ranges
     }
 
-    fn reset(&self, state: &mut Rows, lane: usize, rng: &mut Rng) -> Result<(), Error> {
-        state.set(0, lane, rng.uniform());
+    fn reset(&self, state: &mut BatchMatrix, env: usize, rng: &mut Rng) -> Result<(), Error> {
+        state.set(0, env, rng.uniform());
         Ok(())
     }
 
-    fn observe(&self, state: &Rows, observation: &mut Rows) {
+    fn observe(&self, state: &BatchMatrix, observation: &mut BatchMatrix) {
         observation.as_mut_slice().copy_from_slice(state.as_slice());
     }
 
-    fn step(&self, state: &mut Rows, actions: &Rows, rewards: &mut Rows, _: &mut [Rng]) -> Result<(), Error> {
-        for lane in 0..state.lanes() {
-            let (x, v) = (state.at(0, lane), actions.at(0, lane).clamp(-1.0, 1.0));
+    fn step(
+        &self,
+        state: &mut BatchMatrix,
+        actions: &BatchMatrix,
+        rewards: &mut BatchMatrix,
+        _: &mut [Rng],
+    ) -> Result<(), Error> {
+        for env in 0..state.num_envs() {
+            let (x, v) = (state.at(0, env), actions.at(0, env).clamp(-1.0, 1.0));
             let near = |yes: bool| f64::from(u8::from(yes));
-            rewards.set_lane(lane, &[self.factor * near(x < 0.25), near(x > 0.75), 1.0 - v * v]);
-            state.set(0, lane, (x + 0.1 * v).clamp(0.0, 1.0));
+            rewards.set_column(env, &[self.factor * near(x < 0.25), near(x > 0.75), 1.0 - v * v]);
+            state.set(0, env, (x + 0.1 * v).clamp(0.0, 1.0));
         }
         Ok(())
     }
@@ -187,7 +193,7 @@ fn a_step_on_theta_is_the_gradient_of_the_log_density() {
 }
 
 /// A policy for the line with θ drawn at random.
-fn random_policy(task: &BatchTask<'_>, settings: &RbfSettings) -> RbfPolicy {
+fn random_policy(task: &VecTask<'_>, settings: &RbfConfig) -> RbfPolicy {
     let (tensor, prices) = lay_out(task, settings, 0).unwrap();
     let mut rng = Rng::new(4);
     let theta = tensor.theta().iter().map(|_| rng.normal() as f32).collect();
@@ -197,9 +203,9 @@ fn random_policy(task: &BatchTask<'_>, settings: &RbfSettings) -> RbfPolicy {
 
 fn act(policy: &mut RbfPolicy, x: f64, weights: &[f64], rng: &mut Rng) -> f64 {
     let (mut observation, mut w, mut action) =
-        (Rows::zeros(1, 1), Rows::zeros(weights.len(), 1), Rows::zeros(1, 1));
+        (BatchMatrix::zeros(1, 1), BatchMatrix::zeros(weights.len(), 1), BatchMatrix::zeros(1, 1));
     observation.set(0, 0, x);
-    w.set_lane(0, weights);
+    w.set_column(0, weights);
     policy.act(&observation, &w, &mut action, std::slice::from_mut(rng)).unwrap();
     action.at(0, 0)
 }
@@ -207,22 +213,25 @@ fn act(policy: &mut RbfPolicy, x: f64, weights: &[f64], rng: &mut Rng) -> f64 {
 #[test]
 fn what_is_done_in_a_lane_depends_on_that_lane_alone() {
     let line = Line::new();
-    for settings in [RbfSettings::default(), RbfSettings::literal()] {
+    for settings in [RbfConfig::default(), RbfConfig::literal()] {
         let mut policy = random_policy(&line.task(), &settings).sampling(true);
-        let (lanes, mut rng) = (37, Rng::new(9));
-        let (mut observation, mut weights, mut actions) =
-            (Rows::zeros(1, lanes), Rows::zeros(3, lanes), Rows::zeros(1, lanes));
-        for lane in 0..lanes {
-            observation.set(0, lane, rng.uniform());
-            weights.set_lane(lane, &[0.0, 6.0 * rng.uniform(), rng.uniform()]);
+        let (num_envs, mut rng) = (37, Rng::new(9));
+        let (mut observation, mut weights, mut actions) = (
+            BatchMatrix::zeros(1, num_envs),
+            BatchMatrix::zeros(3, num_envs),
+            BatchMatrix::zeros(1, num_envs),
+        );
+        for env in 0..num_envs {
+            observation.set(0, env, rng.uniform());
+            weights.set_column(env, &[0.0, 6.0 * rng.uniform(), rng.uniform()]);
         }
-        let mut rngs: Vec<Rng> = (0..lanes as u64).map(|lane| Rng::stream(1, lane)).collect();
+        let mut rngs: Vec<Rng> = (0..num_envs as u64).map(|env| Rng::stream(1, env)).collect();
         policy.act(&observation, &weights, &mut actions, &mut rngs).unwrap();
-        for lane in 0..lanes {
-            let w: Vec<f64> = weights.lane(lane).collect();
-            let mut rng = Rng::stream(1, lane as u64);
-            assert_eq!(act(&mut policy, observation.at(0, lane), &w, &mut rng), actions.at(0, lane));
-            assert_eq!(rng, rngs[lane]);
+        for env in 0..num_envs {
+            let w: Vec<f64> = weights.column(env).collect();
+            let mut rng = Rng::stream(1, env as u64);
+            assert_eq!(act(&mut policy, observation.at(0, env), &w, &mut rng), actions.at(0, env));
+            assert_eq!(rng, rngs[env]);
         }
     }
 }
@@ -231,24 +240,23 @@ fn what_is_done_in_a_lane_depends_on_that_lane_alone() {
 fn weights_count_up_to_a_factor_and_raw_multipliers_as_they_are() {
     let (line, mut rng) = (Line::new(), Rng::new(0));
     let near = |a: f64, b: f64| (a - b).abs() < 1e-5;
-    for settings in [RbfSettings::default(), RbfSettings::literal()] {
+    for settings in [RbfConfig::default(), RbfConfig::literal()] {
         let mut policy = random_policy(&line.task_with_objective(), &settings);
         let a = act(&mut policy, 0.4, &[1.0, 2.5], &mut rng);
         assert!(near(act(&mut policy, 0.4, &[0.2, 0.5], &mut rng), a), "{settings:?}");
         assert!(!near(act(&mut policy, 0.4, &[1.0, 1.0], &mut rng), a), "{settings:?}");
         assert!(act(&mut policy, 0.4, &[0.0, 1.0], &mut rng).is_finite());
     }
-    let mut normalised = random_policy(&line.task(), &RbfSettings::default());
+    let mut normalised = random_policy(&line.task(), &RbfConfig::default());
     let equal = act(&mut normalised, 0.4, &[0.0, 0.7, 0.7], &mut rng);
     assert!(near(act(&mut normalised, 0.4, &[0.0; 3], &mut rng), equal));
-    let mut raw = random_policy(&line.task(), &RbfSettings::literal());
+    let mut raw = random_policy(&line.task(), &RbfConfig::literal());
     assert!(!near(
         act(&mut raw, 0.4, &[0.0, 1.4, 1.4], &mut rng),
         act(&mut raw, 0.4, &[0.0, 0.7, 0.7], &mut rng)
     ));
     assert_eq!(act(&mut raw, 0.4, &[0.0, 20.0, 20.0], &mut rng), 0.0, "there are no kernels");
-    let clamped =
-        RbfSettings { weighting: Weighting::Raw { high: 5.0, clamp: true }, ..RbfSettings::literal() };
+    let clamped = RbfConfig { weighting: Weighting::Raw { high: 5.0, clamp: true }, ..RbfConfig::literal() };
     let mut clamped = random_policy(&line.task(), &clamped);
     let edge = act(&mut clamped, 0.4, &[0.0, 5.0, 5.0], &mut rng);
     assert!(edge != 0.0 && act(&mut clamped, 0.4, &[0.0, 20.0, 20.0], &mut rng) == edge);
@@ -257,7 +265,7 @@ fn weights_count_up_to_a_factor_and_raw_multipliers_as_they_are() {
 #[test]
 fn a_stored_policy_is_the_same_and_a_damaged_one_is_refused() {
     let line = Line::new();
-    let policy = random_policy(&line.task(), &RbfSettings::default()).sampling(true);
+    let policy = random_policy(&line.task(), &RbfConfig::default()).sampling(true);
     let stored = serde_json::to_value(&policy).unwrap();
     assert_eq!(serde_json::from_value::<RbfPolicy>(stored.clone()).unwrap(), policy);
     assert_eq!(RbfPolicy::from_parts(policy.shape(), policy.theta()).unwrap(), policy);
@@ -284,23 +292,23 @@ fn a_stored_policy_is_the_same_and_a_damaged_one_is_refused() {
 #[test]
 fn problems_that_do_not_fit_are_refused_with_a_reason() {
     let line = Line::new();
-    let refuse = |line: &Line, settings: &RbfSettings| {
+    let refuse = |line: &Line, settings: &RbfConfig| {
         let laid_out = lay_out(&line.task(), settings, 0).map(|_| ());
         laid_out.and_then(|()| units(&line.action).map(|_| ())).unwrap_err().to_string()
     };
-    let default = RbfSettings::default();
+    let default = RbfConfig::default();
     let unbounded = Line { observation: vec![Interval::UNBOUNDED], ..line.clone() };
     assert!(refuse(&unbounded, &default).contains("axis of kernels"));
     let choice = Line { action: vec![ActionPart::Choice(3)], ..line.clone() };
     assert!(refuse(&choice, &default).contains("ppo"));
     let high = Line { observation: vec![Interval::new(0.0, 1.0); 8], ..line.clone() };
     assert!(refuse(&high, &default).contains("fewer nodes"));
-    assert!(refuse(&line, &RbfSettings { state_nodes: 1, ..default }).contains("nodes"));
+    assert!(refuse(&line, &RbfConfig { state_nodes: 1, ..default }).contains("nodes"));
     let raw = Weighting::Raw { high: f64::INFINITY, clamp: false };
-    assert!(lay_out(&line.task(), &RbfSettings { weighting: raw, ..default }, 0).is_err());
+    assert!(lay_out(&line.task(), &RbfConfig { weighting: raw, ..default }, 0).is_err());
     let mut policy = random_policy(&line.task(), &default);
-    let (one, two) = (Rows::zeros(1, 1), Rows::zeros(2, 1));
-    let mut actions = Rows::zeros(1, 1);
+    let (one, two) = (BatchMatrix::zeros(1, 1), BatchMatrix::zeros(2, 1));
+    let mut actions = BatchMatrix::zeros(1, 1);
     assert!(policy.act(&one, &two, &mut actions, &mut [Rng::new(0)]).is_err(), "too few weights");
-    assert!(policy.act(&one, &Rows::zeros(3, 1), &mut actions, &mut []).is_err(), "no generator");
+    assert!(policy.act(&one, &BatchMatrix::zeros(3, 1), &mut actions, &mut []).is_err(), "no generator");
 }

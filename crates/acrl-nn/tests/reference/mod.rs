@@ -1,4 +1,4 @@
-//! The network in double precision, one lane at a time, as the formulas have it.
+//! The network in double precision, one sample at a time, as the formulas have it.
 
 use acrl_nn::Mlp;
 
@@ -38,7 +38,7 @@ impl Reference {
         layers
     }
 
-    /// Adds one lane.
+    /// Adds one sample.
     pub(crate) fn add(&mut self, x: &[f64], d_y: &[f64]) {
         let layers = self.forward(x);
         let mut d = d_y.to_vec();

@@ -1,8 +1,8 @@
 //! Figs. 5 and 6: Section IV, trained and executed as the paper has it.
 
-use acrl::{BatchPolicy as _, BatchTask, Rng, Rows};
+use acrl::{BatchMatrix, Rng, VecPolicy as _, VecTask};
 use acrl_envs::{Planar, PlanarParameters};
-use acrl_learn::{PolicyGradient, PolicyGradientSettings, RbfPolicy};
+use acrl_learn::{PolicyGradient, PolicyGradientConfig, RbfPolicy};
 use acrl_report::{
     Area, Arrow, Axis, Band, Bound, Colour, Field, Figure, Heat, Panel, Plot, Region, Series, Slider,
 };
@@ -25,8 +25,8 @@ pub(super) fn arena() -> anyhow::Result<Planar> {
 
 /// The paper's policy gradient, to the end or to Ctrl-C; it is this part of the share.
 pub(super) fn train(
-    task: &BatchTask<'_>,
-    settings: PolicyGradientSettings,
+    task: &VecTask<'_>,
+    settings: PolicyGradientConfig,
     seed: u64,
     share: &Share<'_>,
     part: f64,
@@ -41,7 +41,7 @@ pub(super) fn train(
 }
 
 /// The learner's settings in words.
-pub(super) fn said(settings: &PolicyGradientSettings) -> String {
+pub(super) fn said(settings: &PolicyGradientConfig) -> String {
     format!(
         "{} rollouts of {} steps, kernels on (s, lambda) in [0, 10]^2 x [0, 5]^4 one unit apart, sigma = {}, eta_theta = {} on the \
          total return",
@@ -55,8 +55,8 @@ pub(super) fn said(settings: &PolicyGradientSettings) -> String {
 /// The two figures and their claims.
 pub(super) fn a_crl(plan: &Plan<'_>) -> anyhow::Result<Found> {
     let arena = arena()?;
-    let task = BatchTask::new(&arena, arena.specification()?)?;
-    let settings = PolicyGradientSettings::literal();
+    let task = VecTask::new(&arena, arena.specification()?)?;
+    let settings = PolicyGradientConfig::literal();
     let policy = train(&task, settings, plan.seed, &plan.share, 0.4)?;
     let runs = if plan.quick { RUNS.1 } else { RUNS.0 };
     let watched = watch(&task, &policy, runs, STEPS, plan.seed, &plan.share, 0.4)?;
@@ -142,18 +142,18 @@ fn wrong_pairs(bounds: &[f64], x: &[f64]) -> f64 {
 const STARTS: usize = 20;
 
 /// The middles of STARTS × STARTS cells.
-fn starts() -> Rows {
-    let mut rows = Rows::zeros(2, STARTS * STARTS);
-    for lane in 0..STARTS * STARTS {
+fn starts() -> BatchMatrix {
+    let mut rows = BatchMatrix::zeros(2, STARTS * STARTS);
+    for env in 0..STARTS * STARTS {
         let middle = |i: usize| 10.0 * (i as f64 + 0.5) / STARTS as f64;
-        rows.set_lane(lane, &[middle(lane % STARTS), middle(lane / STARTS)]);
+        rows.set_column(env, &[middle(env % STARTS), middle(env / STARTS)]);
     }
     rows
 }
 
-/// (0, λ) in every lane.
-fn weights(lambda: &[f64], lanes: usize) -> Rows {
-    let mut rows = Rows::zeros(lambda.len() + 1, lanes);
+/// (0, λ) in every environment.
+fn weights(lambda: &[f64], num_envs: usize) -> BatchMatrix {
+    let mut rows = BatchMatrix::zeros(lambda.len() + 1, num_envs);
     for (i, l) in lambda.iter().enumerate() {
         rows.row_mut(i + 1).fill(*l);
     }
@@ -161,13 +161,13 @@ fn weights(lambda: &[f64], lanes: usize) -> Rows {
 }
 
 /// Shares of the time in each region from starts all over the box, with λ held: after 200 steps, for 400.
-fn settle(task: &BatchTask<'_>, policy: &RbfPolicy, lambda: &[f64], seed: u64) -> anyhow::Result<Vec<f64>> {
+fn settle(task: &VecTask<'_>, policy: &RbfPolicy, lambda: &[f64], seed: u64) -> anyhow::Result<Vec<f64>> {
     let (mut policy, mut state) = (policy.clone(), starts());
-    let lanes = state.lanes();
-    let weights = weights(lambda, lanes);
-    let mut rngs: Vec<Rng> = (0..lanes).map(|lane| Rng::stream(seed, lane as u64)).collect();
-    let mut actions = Rows::zeros(2, lanes);
-    let mut rewards = Rows::zeros(lambda.len(), lanes);
+    let num_envs = state.num_envs();
+    let weights = weights(lambda, num_envs);
+    let mut rngs: Vec<Rng> = (0..num_envs).map(|env| Rng::stream(seed, env as u64)).collect();
+    let mut actions = BatchMatrix::zeros(2, num_envs);
+    let mut rewards = BatchMatrix::zeros(lambda.len(), num_envs);
     let mut sums = vec![0.0; lambda.len()];
     for t in 0..600 {
         policy.act(&state, &weights, &mut actions, &mut rngs)?;
@@ -178,14 +178,14 @@ fn settle(task: &BatchTask<'_>, policy: &RbfPolicy, lambda: &[f64], seed: u64) -
             }
         }
     }
-    Ok(sums.into_iter().map(|sum| sum / (400 * lanes) as f64).collect())
+    Ok(sums.into_iter().map(|sum| sum / (400 * num_envs) as f64).collect())
 }
 
 /// The share of the starts from which the mean action leads towards a region, and how far from it, on average, mean actions
 /// lead in 600 steps.
 fn approach(
     arena: &Planar,
-    task: &BatchTask<'_>,
+    task: &VecTask<'_>,
     policy: &RbfPolicy,
     lambda: &[f64],
     region: usize,
@@ -193,25 +193,26 @@ fn approach(
     let (mut policy, mut state) = (policy.clone().sampling(false), starts());
     let shape = &arena.parameters().regions[region].shape;
     let (middle, [west_east, south_north]) = (shape.middle(), shape.bounds());
-    let lanes = state.lanes();
-    let weights = weights(lambda, lanes);
-    let (mut rngs, mut towards) = (vec![Rng::new(0); lanes], 0);
-    let (mut actions, mut rewards) = (Rows::zeros(2, lanes), Rows::zeros(lambda.len(), lanes));
+    let num_envs = state.num_envs();
+    let weights = weights(lambda, num_envs);
+    let (mut rngs, mut towards) = (vec![Rng::new(0); num_envs], 0);
+    let (mut actions, mut rewards) =
+        (BatchMatrix::zeros(2, num_envs), BatchMatrix::zeros(lambda.len(), num_envs));
     for t in 0..600 {
         policy.act(&state, &weights, &mut actions, &mut rngs)?;
         if t == 0 {
-            let lead = |lane: usize| {
-                (0..2).map(|i| actions.at(i, lane) * (middle[i] - state.at(i, lane))).sum::<f64>() > 0.0
+            let lead = |env: usize| {
+                (0..2).map(|i| actions.at(i, env) * (middle[i] - state.at(i, env))).sum::<f64>() > 0.0
             };
-            towards = (0..lanes).filter(|&lane| lead(lane)).count();
+            towards = (0..num_envs).filter(|&env| lead(env)).count();
         }
         task.environment().step(&mut state, &actions, &mut rewards, &mut rngs)?;
     }
     let beyond = |x: f64, [low, high]: [f64; 2]| (low - x).max(x - high).max(0.0);
     let distance =
-        |lane: usize| beyond(state.at(0, lane), west_east).hypot(beyond(state.at(1, lane), south_north));
-    let mean = (0..lanes).map(distance).sum::<f64>() / lanes as f64;
-    Ok((towards as f64 / lanes as f64, mean))
+        |env: usize| beyond(state.at(0, env), west_east).hypot(beyond(state.at(1, env), south_north));
+    let mean = (0..num_envs).map(distance).sum::<f64>() / num_envs as f64;
+    Ok((towards as f64 / num_envs as f64, mean))
 }
 
 /// The regions as they are drawn.
@@ -229,7 +230,7 @@ fn regions(arena: &Planar) -> Vec<Region> {
 
 fn policy_figure(
     arena: &Planar,
-    task: &BatchTask<'_>,
+    task: &VecTask<'_>,
     policy: &RbfPolicy,
     watched: &Watched,
     runs: usize,
@@ -238,14 +239,14 @@ fn policy_figure(
     let names = task.specification().names();
     let field = |lambda: &[f64]| -> anyhow::Result<Panel> {
         let at = starts();
-        let (mut actions, lanes) = (Rows::zeros(2, at.lanes()), at.lanes());
-        let mut rngs = vec![Rng::new(0); lanes];
-        policy.clone().sampling(false).act(&at, &weights(lambda, lanes), &mut actions, &mut rngs)?;
-        let arrow = |lane: usize| Arrow {
-            x: at.at(0, lane),
-            y: at.at(1, lane),
-            dx: actions.at(0, lane),
-            dy: actions.at(1, lane),
+        let (mut actions, num_envs) = (BatchMatrix::zeros(2, at.num_envs()), at.num_envs());
+        let mut rngs = vec![Rng::new(0); num_envs];
+        policy.clone().sampling(false).act(&at, &weights(lambda, num_envs), &mut actions, &mut rngs)?;
+        let arrow = |env: usize| Arrow {
+            x: at.at(0, env),
+            y: at.at(1, env),
+            dx: actions.at(0, env),
+            dy: actions.at(1, env),
         };
         let slider = |(i, name): (usize, &String)| Slider {
             name: name.clone(),
@@ -259,7 +260,7 @@ fn policy_figure(
             plot: Plot::Field(Field {
                 area,
                 regions: regions(arena),
-                arrows: (0..lanes).map(arrow).collect(),
+                arrows: (0..num_envs).map(arrow).collect(),
                 sliders: names.iter().enumerate().map(slider).collect(),
                 model: None,
             }),

@@ -2,7 +2,7 @@
 
 use acrl::{EpochLength, Event, Rng};
 use acrl_exact::{ExactPolicy, FiniteTask};
-use acrl_learn::primal_dual::{PrimalDual, PrimalDualSettings, Snapshot, primal_dual};
+use acrl_learn::primal_dual::{PrimalDual, PrimalDualConfig, Snapshot, primal_dual};
 use acrl_report::{Axis, Colour, Figure, Series};
 
 use super::example_1::{axis, curve, level, panel, share_axis, triple};
@@ -19,8 +19,8 @@ const TO_R1: usize = 0;
 pub(super) fn primal_dual_on_example_1(plan: &Plan<'_>) -> anyhow::Result<Found> {
     let (model, specification) = monitoring(THIRD)?;
     let task = FiniteTask::new(&model, &specification)?;
-    let settings = PrimalDualSettings { records: 4_000, ..PrimalDualSettings::default() };
-    let train = |settings: &PrimalDualSettings, from: f64| {
+    let settings = PrimalDualConfig { records: 4_000, ..PrimalDualConfig::default() };
+    let train = |settings: &PrimalDualConfig, from: f64| {
         let mut observer = |event: &Event<'_>| {
             if let Event::Iteration { iteration, of, .. } = event {
                 plan.share.reach(from + 0.45 * *iteration as f64 / *of as f64);
@@ -31,7 +31,7 @@ pub(super) fn primal_dual_on_example_1(plan: &Plan<'_>) -> anyhow::Result<Found>
     };
     let found = train(&settings, 0.0)?;
     let exchanged =
-        PrimalDualSettings { primal_step: settings.dual_step, dual_step: settings.primal_step, ..settings };
+        PrimalDualConfig { primal_step: settings.dual_step, dual_step: settings.primal_step, ..settings };
     let other = train(&exchanged, 0.45)?;
     let a_crl = run(&task, ETA, EpochLength::Fixed(EPOCH), 1_000 * EPOCH, plan)?;
 

@@ -1,7 +1,7 @@
 //! Fig. 7, what primal averaging would have to store, and other readings of the step size.
 
-use acrl::{BatchTask, execute_runs};
-use acrl_learn::{Baseline, BlindLearner, Method, PolicyGradient, PolicyGradientSettings};
+use acrl::{VecTask, execute_runs};
+use acrl_learn::{Baseline, Method, PolicyGradient, PolicyGradientConfig, UnconditionedLearner};
 use acrl_report::{Figure, Series};
 use anyhow::ensure;
 
@@ -17,9 +17,9 @@ const ETA: f64 = 0.01;
 /// Primal-dual on the problem of Section IV.
 pub(super) fn primal_dual(plan: &Plan<'_>) -> anyhow::Result<Found> {
     let arena = arena()?;
-    let task = BatchTask::new(&arena, arena.specification()?)?;
+    let task = VecTask::new(&arena, arena.specification()?)?;
     let (names, bounds) = (task.specification().names(), task.specification().bounds());
-    let settings = PolicyGradientSettings::literal();
+    let settings = PolicyGradientConfig::literal();
     let mut training = baseline(&task, plan.seed)?;
     let (mut iterations, mut multipliers, mut online) = (Vec::new(), Vec::new(), Vec::new());
     while training.iteration() < training.iterations() {
@@ -89,19 +89,19 @@ pub(super) fn primal_dual(plan: &Plan<'_>) -> anyhow::Result<Found> {
     Ok(Found { figures: vec![figure], claims: vec![measured] })
 }
 
-fn baseline(task: &BatchTask<'_>, seed: u64) -> anyhow::Result<Baseline> {
-    let learner = BlindLearner::PolicyGradient(PolicyGradientSettings::literal());
+fn baseline(task: &VecTask<'_>, seed: u64) -> anyhow::Result<Baseline> {
+    let learner = UnconditionedLearner::PolicyGradient(PolicyGradientConfig::literal());
     Ok(Baseline::new(task, Method::PrimalDual { step_size: ETA }, learner, seed)?)
 }
 
 /// The numbers that are to be stored.
 pub(super) fn storage(plan: &Plan<'_>) -> anyhow::Result<Found> {
     let arena = arena()?;
-    let task = BatchTask::new(&arena, arena.specification()?)?;
-    let settings = PolicyGradientSettings::literal();
+    let task = VecTask::new(&arena, arena.specification()?)?;
+    let settings = PolicyGradientConfig::literal();
     let literal = PolicyGradient::new(&task, settings, plan.seed)?.policy().theta().len();
     let normalised =
-        PolicyGradient::new(&task, PolicyGradientSettings::default(), plan.seed)?.policy().theta().len();
+        PolicyGradient::new(&task, PolicyGradientConfig::default(), plan.seed)?.policy().theta().len();
     let one = baseline(&task, plan.seed)?.policy().numbers();
     let sequence = one as f64 * settings.rollouts as f64;
     let measured = Measured::new("storage")
@@ -121,11 +121,11 @@ pub(super) fn storage(plan: &Plan<'_>) -> anyhow::Result<Found> {
 pub(super) fn eta_theta(plan: &Plan<'_>) -> anyhow::Result<Found> {
     const READINGS: [f64; 2] = [1e-3, 1e-4];
     let arena = arena()?;
-    let task = BatchTask::new(&arena, arena.specification()?)?;
+    let task = VecTask::new(&arena, arena.specification()?)?;
     let (names, bounds) = (task.specification().names(), task.specification().bounds());
-    let literal = PolicyGradientSettings::literal();
+    let literal = PolicyGradientConfig::literal();
     let (readings, runs, rollouts) = if plan.quick { (1, 5, 300_000) } else { (2, 20, literal.rollouts) };
-    let reading = |i: usize| PolicyGradientSettings { step_size: READINGS[i], rollouts, ..literal };
+    let reading = |i: usize| PolicyGradientConfig { step_size: READINGS[i], rollouts, ..literal };
     let tried = execute_runs(readings, |i| -> anyhow::Result<_> {
         let settings = reading(i);
         let hidden = Share::hidden(plan.share.stop);

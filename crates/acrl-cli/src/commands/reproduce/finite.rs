@@ -8,7 +8,7 @@ use acrl::{
     Specification, Task, execute,
 };
 use acrl_envs::{Monitoring, MonitoringParameters, Problem, Source, bundled};
-use acrl_exact::{Answer, ExactPolicy, FiniteTask, Optimum, SolveOptions, solve};
+use acrl_exact::{ExactPolicy, FiniteTask, Optimum, Solution, SolveOptions, solve};
 use anyhow::{Context as _, bail};
 
 use super::Plan;
@@ -43,8 +43,8 @@ pub(super) fn bundled_problem(name: &str) -> anyhow::Result<(FiniteCmdp, Specifi
 /// The optimum of a problem that has one.
 pub(super) fn optimum(task: &FiniteTask<'_>) -> anyhow::Result<Optimum> {
     match solve(task, &SolveOptions::default(), &mut |_| ControlFlow::Continue(()))? {
-        Answer::Optimal(optimum) => Ok(optimum),
-        Answer::Infeasible(conflict) => bail!("infeasible: {}", conflict.names.join(", ")),
+        Solution::Optimal(optimum) => Ok(optimum),
+        Solution::Infeasible(conflict) => bail!("infeasible: {}", conflict.names.join(", ")),
     }
 }
 

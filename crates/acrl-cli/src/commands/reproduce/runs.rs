@@ -2,7 +2,9 @@
 
 use std::ops::ControlFlow;
 
-use acrl::{BatchExecution, BatchPolicy, BatchTask, DualDynamics, EpochLength, Execution, Rng, Rows, Silent};
+use acrl::{
+    BatchMatrix, DualDynamics, EpochLength, Execution, Rng, Silent, VecExecution, VecPolicy, VecTask,
+};
 use anyhow::ensure;
 use rayon::prelude::*;
 
@@ -103,8 +105,8 @@ struct Chunk {
 
 /// Runs with dual dynamics as in the paper: λ₀ = 0, T₀ = 1, η_λ = .01. A run comes out the same whichever others are
 /// beside it. It is what the share has left from `from` on.
-pub(super) fn watch<P: BatchPolicy + Clone + Sync>(
-    task: &BatchTask<'_>,
+pub(super) fn watch<P: VecPolicy + Clone + Sync>(
+    task: &VecTask<'_>,
     policy: &P,
     runs: usize,
     steps: u64,
@@ -123,13 +125,13 @@ pub(super) fn watch<P: BatchPolicy + Clone + Sync>(
     let chunks: Vec<Chunk> = begins
         .into_par_iter()
         .map(|begin| {
-            let lanes = size.min(runs - begin);
-            let rngs = (begin..begin + lanes).map(|run| Rng::stream(seed, run as u64)).collect();
+            let num_envs = size.min(runs - begin);
+            let rngs = (begin..begin + num_envs).map(|run| Rng::stream(seed, run as u64)).collect();
             let mut policy = policy.clone();
             let (mut counts, mut first) = (vec![0; CELLS * CELLS], First::default());
-            let mut averages = vec![Vec::new(); lanes];
+            let mut averages = vec![Vec::new(); num_envs];
             let mut step = 0u64;
-            let mut each = |execution: &BatchExecution<'_>| {
+            let mut each = |execution: &VecExecution<'_>| {
                 step += 1;
                 count(&mut counts, execution.state());
                 let moment = step.is_multiple_of(interval);
@@ -138,15 +140,15 @@ pub(super) fn watch<P: BatchPolicy + Clone + Sync>(
                     first.see(step, steps, moment, lambda);
                 }
                 if moment {
-                    for (lane, averages) in averages.iter_mut().enumerate() {
-                        averages.push(execution.dynamics(lane).averages()[1..].to_vec());
+                    for (env, averages) in averages.iter_mut().enumerate() {
+                        averages.push(execution.dynamics(env).averages()[1..].to_vec());
                     }
                 }
                 let stop = step.is_multiple_of(1_000) && share.stop.requested();
                 if stop { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             };
             let execution =
-                BatchExecution::new(task, &mut policy, None, vec![dynamics.clone(); lanes], rngs, steps)?;
+                VecExecution::new(task, &mut policy, None, vec![dynamics.clone(); num_envs], rngs, steps)?;
             let executions = execution.run(&mut Silent, &mut each)?;
             ensure!(!share.stop.requested(), "stopped by Ctrl-C");
             let finished = 1 + done.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
@@ -173,8 +175,8 @@ pub(super) fn watch<P: BatchPolicy + Clone + Sync>(
     Ok(all)
 }
 
-/// Counts the states of all lanes; the box is [0, 10]².
-fn count(counts: &mut [u64], state: &Rows) {
+/// Counts the states of all environments; the box is [0, 10]².
+fn count(counts: &mut [u64], state: &BatchMatrix) {
     let cell = |value: f64| ((value / 10.0 * CELLS as f64) as usize).min(CELLS - 1);
     for (x, y) in state.row(0).iter().zip(state.row(1)) {
         counts[cell(*y) * CELLS + cell(*x)] += 1;

@@ -1,16 +1,16 @@
 //! The answer as the object of `acrl solve --json`.
 
 use acrl::{Named, Specification};
-use acrl_exact::{Answer, Conflict, Optimum};
+use acrl_exact::{Conflict, Optimum, Solution};
 use serde::{Serialize, Serializer};
 
-use super::Solved;
+use super::SolveResult;
 
-impl Serialize for Solved {
+impl Serialize for SolveResult {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match &self.answer {
-            Answer::Optimal(optimum) => OptimalJson::new(self, optimum).serialize(serializer),
-            Answer::Infeasible(conflict) => InfeasibleJson::new(self, conflict).serialize(serializer),
+            Solution::Optimal(optimum) => OptimalJson::new(self, optimum).serialize(serializer),
+            Solution::Infeasible(conflict) => InfeasibleJson::new(self, conflict).serialize(serializer),
         }
     }
 }
@@ -69,7 +69,7 @@ struct ComponentJson {
 }
 
 impl<'a> OptimalJson<'a> {
-    fn new(solved: &'a Solved, optimum: &Optimum) -> Self {
+    fn new(solved: &'a SolveResult, optimum: &Optimum) -> Self {
         let (sign, demands) = (solved.sign(), solved.specification.objective().is_some());
         let bounds = [sign * optimum.lower + 0.0, sign * optimum.upper + 0.0];
         Self {
@@ -123,7 +123,7 @@ struct RelaxJson {
 }
 
 impl<'a> InfeasibleJson<'a> {
-    fn new(solved: &'a Solved, conflict: &Conflict) -> Self {
+    fn new(solved: &'a SolveResult, conflict: &Conflict) -> Self {
         Self {
             status: "infeasible",
             specification: &solved.specification,
@@ -141,7 +141,7 @@ impl<'a> InfeasibleJson<'a> {
     }
 }
 
-impl Solved {
+impl SolveResult {
     pub(super) fn components(&self) -> Vec<ShareJson> {
         let demands = self.specification.objective().is_some();
         let alone = |i: usize| {

@@ -11,7 +11,8 @@ use std::sync::Arc;
 
 use acrl::{Event, FiniteCmdp, Named, Specification, Values};
 use acrl_exact::{
-    AlmostSure, Answer, Executable, FiniteTask, Optimum, SolveError, almost_sure_watched, solve as solve_task,
+    AlmostSure, Executable, FiniteTask, Optimum, Solution, SolveError, almost_sure_watched,
+    solve as solve_task,
 };
 use anyhow::{anyhow, bail};
 
@@ -54,7 +55,7 @@ pub(crate) fn verb(args: &SolveArgs, output: &mut Output) -> anyhow::Result<Verd
     let solved = solve_finite(loaded, &settings, &watch, &mut note)?;
     watch.bar.finish_and_clear();
     log.map_or(Ok(()), |mut log| log.finish())?;
-    if let Answer::Optimal(optimum) = &solved.answer
+    if let Solution::Optimal(optimum) = &solved.answer
         && !solved.complete
     {
         if !optimum.reached {
@@ -65,7 +66,7 @@ pub(crate) fn verb(args: &SolveArgs, output: &mut Output) -> anyhow::Result<Verd
             output.warn("stopped before it was known what can be had on almost every path");
         }
     }
-    if let Answer::Infeasible(conflict) = &solved.answer
+    if let Solution::Infeasible(conflict) = &solved.answer
         && !conflict.complete
     {
         output.warn(STOPPED);
@@ -80,7 +81,7 @@ pub(crate) fn verb(args: &SolveArgs, output: &mut Output) -> anyhow::Result<Verd
     }
     match &solved.answer {
         _ if output.is_json() => output.object(&solved)?,
-        Answer::Optimal(optimum) => {
+        Solution::Optimal(optimum) => {
             print_optimum(&solved, optimum, output);
             if let Some(folder) = &args.folder {
                 output.line(folder::page_line(folder));
@@ -93,17 +94,17 @@ pub(crate) fn verb(args: &SolveArgs, output: &mut Output) -> anyhow::Result<Verd
                 ),
             });
         }
-        Answer::Infeasible(conflict) => print_conflict(&solved, conflict, output),
+        Solution::Infeasible(conflict) => print_conflict(&solved, conflict, output),
     }
     Ok(Verdict::of(solved.feasible()))
 }
 
 /// The exact answer to a finite problem. Serialises as the object of `acrl solve --json`.
 #[derive(Debug)]
-pub struct Solved {
+pub struct SolveResult {
     model: Arc<FiniteCmdp>,
     specification: Specification,
-    answer: Answer,
+    answer: Solution,
     /// Where there are several end components.
     sure: Option<AlmostSure>,
     /// What each end component has of the expected optimum, where there are several.
@@ -138,7 +139,7 @@ pub fn solve(
     settings: &SolveSettings,
     watch: &Watch,
     observer: &mut dyn FnMut(&Event<'_>) -> ControlFlow<()>,
-) -> anyhow::Result<Solved> {
+) -> anyhow::Result<SolveResult> {
     solve_finite(Loaded::of(name, input)?, settings, watch, observer)
 }
 
@@ -147,7 +148,7 @@ fn solve_finite(
     settings: &SolveSettings,
     watch: &Watch,
     observer: &mut dyn FnMut(&Event<'_>) -> ControlFlow<()>,
-) -> anyhow::Result<Solved> {
+) -> anyhow::Result<SolveResult> {
     let task = loaded.task()?;
     let options = settings.options();
     let mut rounds = Rounds::new(settings, objective_sign(&task), watch, observer);
@@ -155,7 +156,7 @@ fn solve_finite(
     let answer = answer.map_err(|error| rounds.error(error))?;
     let communicating = task.structure().is_communicating();
     let (mut sure, mut shares) = (None, Vec::new());
-    if let (Answer::Optimal(optimum), false) = (&answer, communicating) {
+    if let (Solution::Optimal(optimum), false) = (&answer, communicating) {
         shares = shares_of(&task, optimum)?;
         if !watch.stop.requested() {
             let found = almost_sure_watched(&task, &options, &mut |round| rounds.look("parts, ", round));
@@ -169,12 +170,23 @@ fn solve_finite(
     let ranges = task.in_model_units().scales().to_vec();
     let specification = task.specification().clone();
     let reached = match &answer {
-        Answer::Optimal(optimum) => optimum.reached,
-        Answer::Infeasible(_) => true,
+        Solution::Optimal(optimum) => optimum.reached,
+        Solution::Infeasible(_) => true,
     };
     let (complete, seconds) = (reached && !watch.stop.requested(), rounds.start.elapsed().as_secs_f64());
     let model = loaded.model;
-    Ok(Solved { model, specification, answer, sure, shares, complete, communicating, parts, ranges, seconds })
+    Ok(SolveResult {
+        model,
+        specification,
+        answer,
+        sure,
+        shares,
+        complete,
+        communicating,
+        parts,
+        ranges,
+        seconds,
+    })
 }
 
 /// Where the policies of the mixture end.
@@ -196,14 +208,14 @@ fn shares_of(task: &FiniteTask<'_>, optimum: &Optimum) -> anyhow::Result<Vec<Sha
     task.structure().end_components.iter().map(share).collect()
 }
 
-impl Solved {
+impl SolveResult {
     /// Whether the requirements can be met.
     pub fn feasible(&self) -> bool {
-        matches!(self.answer, Answer::Optimal(_))
+        matches!(self.answer, Solution::Optimal(_))
     }
 
     /// The answer, in the signs of the paper.
-    pub fn answer(&self) -> &Answer {
+    pub fn answer(&self) -> &Solution {
         &self.answer
     }
 
@@ -219,7 +231,7 @@ impl Solved {
 
     /// Writes the answer so that `acrl run` can execute it.
     pub fn save_policy(&self, path: &Path) -> anyhow::Result<()> {
-        let Answer::Optimal(optimum) = &self.answer else {
+        let Solution::Optimal(optimum) = &self.answer else {
             bail!("no policy is written to {}: the requirements cannot be met", path.display());
         };
         let task = FiniteTask::new(&self.model, &self.specification)?;

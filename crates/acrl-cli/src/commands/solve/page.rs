@@ -1,20 +1,20 @@
 //! The answer as a page.
 
-use acrl_exact::{Answer, Conflict, Optimum};
+use acrl_exact::{Conflict, Optimum, Solution};
 use acrl_report::{Axis, Bar, Bars, Block, Cell, Colour, Figure, Panel, Plot, Report, Table as Grid, Tone};
 
-use super::Solved;
+use super::SolveResult;
 use super::text::{STOPPED, no_amount};
 use crate::figures::{self, colours};
 use crate::output::figure;
 use crate::page;
 
-impl Solved {
+impl SolveResult {
     /// The page on it. `input` is what was solved, `command` what makes it again.
     pub fn page(&self, input: &str, command: &str) -> Report {
         let (lead, blocks) = match &self.answer {
-            Answer::Optimal(optimum) => (self.optimum_lead(optimum), self.optimum_blocks(optimum)),
-            Answer::Infeasible(conflict) => (
+            Solution::Optimal(optimum) => (self.optimum_lead(optimum), self.optimum_blocks(optimum)),
+            Solution::Infeasible(conflict) => (
                 format!("Infeasible: no policy meets {} together.", conflict.names.join(", ")),
                 self.conflict_blocks(conflict),
             ),

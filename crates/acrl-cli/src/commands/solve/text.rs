@@ -1,12 +1,12 @@
 //! The answer as text.
 
-use acrl_exact::{Answer, Conflict, Optimum};
+use acrl_exact::{Conflict, Optimum, Solution};
 
-use super::Solved;
+use super::SolveResult;
 use super::json::ShareJson;
 use crate::output::{BAD, FAINT, GOOD, Output, STRONG, Table, count, figure, relation, styled};
 
-pub(super) fn print_optimum(solved: &Solved, optimum: &Optimum, output: &mut Output) {
+pub(super) fn print_optimum(solved: &SolveResult, optimum: &Optimum, output: &mut Output) {
     let specification = &solved.specification;
     let sign = solved.sign();
     match specification.objective() {
@@ -92,7 +92,7 @@ pub(super) fn print_optimum(solved: &Solved, optimum: &Optimum, output: &mut Out
     }
 }
 
-pub(super) fn print_conflict(solved: &Solved, conflict: &Conflict, output: &mut Output) {
+pub(super) fn print_conflict(solved: &SolveResult, conflict: &Conflict, output: &mut Output) {
     let together = if conflict.names.len() == 1 { "" } else { " together" };
     output.line(format!(
         "{}: no policy meets {}{together}",
@@ -129,11 +129,11 @@ pub(super) fn no_amount(conflict: &Conflict) -> String {
     if conflict.complete { "does not help" } else { "not known" }.to_owned()
 }
 
-impl Solved {
+impl SolveResult {
     /// The table of end components: header and rows.
     pub(super) fn component_table(&self) -> (Vec<String>, Vec<Vec<String>>) {
         const MOST: usize = 20;
-        let Answer::Optimal(optimum) = &self.answer else { return Default::default() };
+        let Solution::Optimal(optimum) = &self.answer else { return Default::default() };
         let mut header: Vec<String> =
             ["end component of", "states", "share of runs"].map(str::to_owned).into();
         let names = self.values(&optimum.values);

@@ -1,8 +1,8 @@
 //! What a policy settles at, in an environment that keeps its states to itself.
 
-use acrl::{Library, Rng, Rows, Settled, Steering};
+use acrl::{BatchMatrix, Executor, LibraryEntry, PolicyLibrary, Rng};
 
-use crate::settle::weightings;
+use crate::evaluate_library::weightings;
 
 /// Visits of each weighting, from different places.
 const VISITS: usize = 3;
@@ -27,7 +27,7 @@ const SHARED: f64 = 4.0;
 /// The standard errors within which a difference says nothing.
 const ERRORS: f64 = 2.0;
 
-/// The [library](crate::settle()) of a policy, found while somebody else steps the lanes: each lane holds one
+/// The [library](crate::settle()) of a policy, found while somebody else steps the environments: each environment holds one
 /// weighting after the other, so that each starts where others have led.
 ///
 /// Visits of one weighting differ, and that says how well its value is known: by var_j/n_j after n_j visits, where var_j is
@@ -40,33 +40,33 @@ const ERRORS: f64 = 2.0;
 /// Ask for the [weights](Self::weights), act with them, [tell](Self::observe) the rewards, until it [is
 /// over](Self::is_over).
 #[derive(Debug, Clone)]
-pub struct Settling {
+pub struct LibraryEvaluator {
     scales: Vec<f64>,
     objective: bool,
     weightings: Vec<Vec<f64>>,
-    /// The weighting of each lane, round by round.
+    /// The weighting of each environment, round by round.
     rounds: Vec<Vec<usize>>,
     round: usize,
     step: usize,
     settling: usize,
     measured: usize,
-    weights: Rows,
-    sums: Rows,
+    weights: BatchMatrix,
+    sums: BatchMatrix,
     counts: Vec<f64>,
-    /// The sums and steps of the current part of a visit, and the averages of those before it, by lane.
-    part: (Rows, Vec<f64>),
+    /// The sums and steps of the current part of a visit, and the averages of those before it, by environment.
+    part: (BatchMatrix, Vec<f64>),
     parts: Vec<Vec<Vec<f64>>>,
-    /// The lanes in which an episode has ended since the visit began.
+    /// The environments in which an episode has ended since the visit began.
     renewed: Vec<bool>,
     visits: Vec<Vec<Visit>>,
     /// The steps measured, by weighting.
     spent: Vec<f64>,
-    /// The most steps in each lane.
+    /// The most steps in each environment.
     budget: usize,
     rng: Rng,
 }
 
-/// What a lane had while it held a weighting.
+/// What an environment had while it held a weighting.
 #[derive(Debug, Clone)]
 struct Visit {
     averages: Vec<f64>,
@@ -98,15 +98,15 @@ struct Found {
     agreed: bool,
 }
 
-impl Settling {
+impl LibraryEvaluator {
     /// For rewards with the ranges R₀ … R_m: every weighting is held for `settling` steps of which nothing is noted, and
     /// `measured` steps of which the averages are. `drawn` is the number of weightings beside the regular ones; with
-    /// `None` there are only the corners. Each is visited three times; up to `budget` steps in each lane go on from there, where
+    /// `None` there are only the corners. Each is visited three times; up to `budget` steps in each environment go on from there, where
     /// that was not enough.
     pub fn new(
         scales: &[f64],
         objective: bool,
-        lanes: usize,
+        num_envs: usize,
         drawn: Option<usize>,
         (settling, measured): (usize, usize),
         budget: usize,
@@ -118,8 +118,8 @@ impl Settling {
             weightings.truncate(scales.len() - usize::from(!objective));
         }
         let mut order: Vec<usize> = (0..VISITS * weightings.len()).map(|k| k % weightings.len()).collect();
-        // The last round is filled up: no lane is idle.
-        while !order.len().is_multiple_of(lanes.max(1)) {
+        // The last round is filled up: no environment is idle.
+        while !order.len().is_multiple_of(num_envs.max(1)) {
             order.push(rng.index(weightings.len()));
         }
         for i in (1..order.len()).rev() {
@@ -128,17 +128,17 @@ impl Settling {
         let mut settling = Self {
             scales: scales.to_vec(),
             objective,
-            rounds: order.chunks(lanes.max(1)).map(<[usize]>::to_vec).collect(),
+            rounds: order.chunks(num_envs.max(1)).map(<[usize]>::to_vec).collect(),
             round: 0,
             step: 0,
             settling,
             measured: measured.max(1),
-            weights: Rows::zeros(scales.len(), lanes),
-            sums: Rows::zeros(scales.len(), lanes),
-            counts: vec![0.0; lanes],
-            part: (Rows::zeros(scales.len(), lanes), vec![0.0; lanes]),
-            parts: vec![Vec::new(); lanes],
-            renewed: vec![false; lanes],
+            weights: BatchMatrix::zeros(scales.len(), num_envs),
+            sums: BatchMatrix::zeros(scales.len(), num_envs),
+            counts: vec![0.0; num_envs],
+            part: (BatchMatrix::zeros(scales.len(), num_envs), vec![0.0; num_envs]),
+            parts: vec![Vec::new(); num_envs],
+            renewed: vec![false; num_envs],
             visits: vec![Vec::new(); weightings.len()],
             spent: vec![0.0; weightings.len()],
             weightings,
@@ -151,18 +151,18 @@ impl Settling {
 
     fn set_weights(&mut self) {
         if let Some(round) = self.rounds.get(self.round) {
-            for (lane, j) in round.iter().enumerate() {
-                self.weights.set_lane(lane, &self.weightings[*j]);
+            for (env, j) in round.iter().enumerate() {
+                self.weights.set_column(env, &self.weightings[*j]);
             }
         }
     }
 
-    /// w₀ … w_m of every lane, to act with.
-    pub fn weights(&self) -> &Rows {
+    /// w₀ … w_m of every environment, to act with.
+    pub fn weights(&self) -> &BatchMatrix {
         &self.weights
     }
 
-    /// Steps in each lane, as far as is known.
+    /// Steps in each environment, as far as is known.
     pub fn steps(&self) -> usize {
         self.rounds.len() * (self.settling + self.measured)
     }
@@ -172,19 +172,19 @@ impl Settling {
         self.round == self.rounds.len()
     }
 
-    /// Takes note of r₀ … r_m in lanes that made a step, and of episodes that ended with it.
-    pub fn observe(&mut self, rewards: &Rows, valid: &[bool], ended: &[bool]) {
+    /// Takes note of r₀ … r_m in environments that made a step, and of episodes that ended with it.
+    pub fn observe(&mut self, rewards: &BatchMatrix, valid: &[bool], ended: &[bool]) {
         if self.is_over() {
             return;
         }
         self.step += 1;
         if self.step > self.settling {
-            for (lane, _) in valid.iter().enumerate().filter(|(_, valid)| **valid) {
-                self.counts[lane] += 1.0;
-                self.part.1[lane] += 1.0;
+            for (env, _) in valid.iter().enumerate().filter(|(_, valid)| **valid) {
+                self.counts[env] += 1.0;
+                self.part.1[env] += 1.0;
                 for i in 0..rewards.len() {
                     for sums in [&mut self.sums, &mut self.part.0] {
-                        sums.set(i, lane, sums.at(i, lane) + rewards.at(i, lane));
+                        sums.set(i, env, sums.at(i, env) + rewards.at(i, env));
                     }
                 }
             }
@@ -198,11 +198,11 @@ impl Settling {
         if self.step < self.settling + self.measured {
             return;
         }
-        for (lane, j) in self.rounds[self.round].iter().enumerate() {
-            if self.counts[lane] > 0.0 {
-                let averages = self.sums.lane(lane).map(|sum| sum / self.counts[lane]).collect();
-                self.visits[*j].push(Visit::new(averages, &self.parts[lane], self.renewed[lane]));
-                self.spent[*j] += self.counts[lane];
+        for (env, j) in self.rounds[self.round].iter().enumerate() {
+            if self.counts[env] > 0.0 {
+                let averages = self.sums.column(env).map(|sum| sum / self.counts[env]).collect();
+                self.visits[*j].push(Visit::new(averages, &self.parts[env], self.renewed[env]));
+                self.spent[*j] += self.counts[env];
             }
         }
         self.sums.as_mut_slice().fill(0.0);
@@ -219,9 +219,9 @@ impl Settling {
     /// Notes the averages of a part of a visit.
     fn end_part(&mut self) {
         let (sums, counts) = &mut self.part;
-        for (lane, (count, parts)) in counts.iter_mut().zip(&mut self.parts).enumerate() {
+        for (env, (count, parts)) in counts.iter_mut().zip(&mut self.parts).enumerate() {
             if *count > 0.0 {
-                parts.push(sums.lane(lane).map(|sum| sum / *count).collect());
+                parts.push(sums.column(env).map(|sum| sum / *count).collect());
                 *count = 0.0;
             }
         }
@@ -232,7 +232,7 @@ impl Settling {
     fn visit_again(&mut self) {
         let found = self.found();
         let kept = |j: usize| self.is_kept(j, &found[j]);
-        let mut lanes = Vec::with_capacity(self.counts.len());
+        let mut num_envs = Vec::with_capacity(self.counts.len());
         let width = |i: usize| {
             let values = || (0..found.len()).filter(|j| kept(*j)).map(|j| found[j].values[i]);
             values().fold(f64::NEG_INFINITY, f64::max) - values().fold(f64::INFINITY, f64::min)
@@ -245,20 +245,20 @@ impl Settling {
             parts.map(|(deviation, width)| (deviation / width).powi(2)).fold(0.0, f64::max)
         };
         let mut visits: Vec<f64> = self.visits.iter().map(|visits| visits.len() as f64).collect();
-        while lanes.len() < self.counts.len() {
+        while num_envs.len() < self.counts.len() {
             let error = |j: &usize| unsure(*j) / visits[*j];
             let all = (0..found.len()).filter(|j| kept(*j));
             let Some(worst) = all.max_by(|a, b| error(a).total_cmp(&error(b))) else { return };
-            if lanes.is_empty() && error(&worst) <= PRECISE * PRECISE {
+            if num_envs.is_empty() && error(&worst) <= PRECISE * PRECISE {
                 return;
             }
             visits[worst] += 1.0;
-            lanes.push(worst);
+            num_envs.push(worst);
         }
-        for i in (1..lanes.len()).rev() {
-            lanes.swap(i, self.rng.index(i + 1));
+        for i in (1..num_envs.len()).rev() {
+            num_envs.swap(i, self.rng.index(i + 1));
         }
-        self.rounds.push(lanes);
+        self.rounds.push(num_envs);
     }
 
     /// Whether visits of a weighting differ by where they began, and not by chance: by more than a share of the range, and by
@@ -320,17 +320,17 @@ impl Settling {
 
     /// What the policy settles at; weightings whose visits depend on where they began, or of which there is one alone, are
     /// left out, but for the corners.
-    pub fn library(&self) -> Library {
-        let mut library = Library::default();
+    pub fn library(&self) -> PolicyLibrary {
+        let mut library = PolicyLibrary::default();
         for (j, found) in self.found().into_iter().enumerate() {
             if self.is_kept(j, &found) {
                 let visits = (self.visits[j].len() as f64).sqrt();
-                library.entries.push(Settled {
+                library.entries.push(LibraryEntry {
                     weights: self.weightings[j].clone(),
                     errors: found.deviations.iter().map(|deviation| deviation / visits).collect(),
                     values: found.values,
                     steps: self.spent[j] as u64,
-                    ..Settled::default()
+                    ..LibraryEntry::default()
                 });
             }
         }
@@ -339,7 +339,7 @@ impl Settling {
 
     /// What should turn λ into behaviour: the policy; or the library, if the policy gets stuck at weights in between, where
     /// it does far worse in w·v than what it does at others, and not by chance. The library never asks for those.
-    pub fn steering(&self) -> Steering {
+    pub fn steering(&self) -> Executor {
         let library = self.library();
         let value = |w: &[f64], v: &[f64]| w.iter().zip(v).map(|(w, v)| w * v).sum::<f64>();
         let square = |w: &[f64], d: &[f64]| w.iter().zip(d).map(|(w, d)| (w * d).powi(2)).sum::<f64>();
@@ -364,7 +364,7 @@ impl Settling {
                 averages.iter().map(|visit| f64::from(lacks(&visit.averages, 0.0))).sum()
             };
         }
-        if stuck > MAY_BE_STUCK * visits { Steering::Library } else { Steering::Policy }
+        if stuck > MAY_BE_STUCK * visits { Executor::PolicyLibrary } else { Executor::Policy }
     }
 }
 
@@ -373,16 +373,16 @@ mod tests {
     use super::*;
 
     /// Lanes whose rewards are the weights themselves, in units of R: nothing to travel, no noise.
-    fn settled(lanes: usize, drawn: Option<usize>) -> (Settling, Library) {
+    fn settled(num_envs: usize, drawn: Option<usize>) -> (LibraryEvaluator, PolicyLibrary) {
         let scales = [2.0, 1.0, 10.0];
-        let mut settling = Settling::new(&scales, true, lanes, drawn, (3, 5), 0, 7);
-        let (mut steps, mut rewards) = (0, Rows::zeros(3, lanes));
+        let mut settling = LibraryEvaluator::new(&scales, true, num_envs, drawn, (3, 5), 0, 7);
+        let (mut steps, mut rewards) = (0, BatchMatrix::zeros(3, num_envs));
         while !settling.is_over() {
             rewards.as_mut_slice().copy_from_slice(settling.weights().as_slice());
             if steps % 8 < 3 {
                 rewards.as_mut_slice().fill(1e6); // on the way, nothing counts
             }
-            settling.observe(&rewards, &vec![true; lanes], &vec![false; lanes]);
+            settling.observe(&rewards, &vec![true; num_envs], &vec![false; num_envs]);
             steps += 1;
         }
         assert_eq!(steps, settling.steps());
@@ -392,8 +392,8 @@ mod tests {
 
     #[test]
     fn every_weighting_is_visited_and_its_average_noted() {
-        for lanes in [1, 4, 16] {
-            let (settling, library) = settled(lanes, Some(5));
+        for num_envs in [1, 4, 16] {
+            let (settling, library) = settled(num_envs, Some(5));
             // Corners, middles of edges, three beside them for each requirement, and five more.
             assert_eq!(library.entries.len(), 3 + 3 + 6 + 5);
             assert!(settling.visits.iter().all(|visits| visits.len() >= VISITS));
@@ -408,15 +408,15 @@ mod tests {
 
     #[test]
     fn a_policy_that_gets_stuck_is_steered_by_its_library() {
-        for (stuck, steering) in [(false, Steering::Policy), (true, Steering::Library)] {
-            let mut settling = Settling::new(&[1.0, 1.0, 1.0], false, 4, Some(6), (0, 4), 0, 3);
-            let mut rewards = Rows::zeros(3, 4);
+        for (stuck, steering) in [(false, Executor::Policy), (true, Executor::PolicyLibrary)] {
+            let mut settling = LibraryEvaluator::new(&[1.0, 1.0, 1.0], false, 4, Some(6), (0, 4), 0, 3);
+            let mut rewards = BatchMatrix::zeros(3, 4);
             while !settling.is_over() {
-                for lane in 0..4 {
+                for env in 0..4 {
                     // All of the reward that matters more; but nothing if both matter about as much.
-                    let (a, b) = (settling.weights().at(1, lane), settling.weights().at(2, lane));
+                    let (a, b) = (settling.weights().at(1, env), settling.weights().at(2, env));
                     let had = if stuck && a.min(b) > 0.3 { 0.0 } else { 1.0 };
-                    rewards.set_lane(lane, &[0.0, had * f64::from(a >= b), had * f64::from(a < b)]);
+                    rewards.set_column(env, &[0.0, had * f64::from(a >= b), had * f64::from(a < b)]);
                 }
                 settling.observe(&rewards, &[true; 4], &[false; 4]);
             }
@@ -425,17 +425,17 @@ mod tests {
     }
 
     /// Lanes whose cost comes in bursts of 30 steps, once in a thousand steps or so; weights change it by little.
-    fn bursty(budget: usize, seed: u64) -> (Settling, usize) {
-        let (lanes, mut rng) = (4, Rng::new(seed));
-        let mut settling = Settling::new(&[0.1, 1.0], true, lanes, Some(2), (10, 500), budget, 1);
-        let (mut left, mut rewards, mut steps) = (vec![0; lanes], Rows::zeros(2, lanes), 0);
+    fn bursty(budget: usize, seed: u64) -> (LibraryEvaluator, usize) {
+        let (num_envs, mut rng) = (4, Rng::new(seed));
+        let mut settling = LibraryEvaluator::new(&[0.1, 1.0], true, num_envs, Some(2), (10, 500), budget, 1);
+        let (mut left, mut rewards, mut steps) = (vec![0; num_envs], BatchMatrix::zeros(2, num_envs), 0);
         while !settling.is_over() {
-            for (lane, left) in left.iter_mut().enumerate() {
+            for (env, left) in left.iter_mut().enumerate() {
                 *left = if rng.uniform() < 0.001 { 30 } else { i32::max(*left - 1, 0) };
                 let cost = f64::from(*left > 0);
-                rewards.set_lane(lane, &[0.1 * settling.weights().at(0, lane) / 10.0, -cost]);
+                rewards.set_column(env, &[0.1 * settling.weights().at(0, env) / 10.0, -cost]);
             }
-            settling.observe(&rewards, &vec![true; lanes], &vec![false; lanes]);
+            settling.observe(&rewards, &vec![true; num_envs], &vec![false; num_envs]);
             steps += 1;
         }
         (settling, steps)
@@ -452,7 +452,7 @@ mod tests {
             // Three visits of 500 steps often see no cost at all. That is no proof.
             let lucky = library.entries.iter().filter(|entry| entry.values[1] == 0.0).count();
             assert!(budget > 0 || lucky > 0, "the test is to be a hard one");
-            for Settled { values, errors, .. } in &library.entries {
+            for LibraryEntry { values, errors, .. } in &library.entries {
                 assert!((values[1] - truth).abs() < 3.0 * errors[1], "{values:?} {errors:?}");
                 assert!(errors[0] < 1e-9, "the objective is exact: {errors:?}");
             }
@@ -471,7 +471,7 @@ mod tests {
         let truth = 0.999_f64.powi(30) - 1.0;
         for budget in [0, 10_000, 40_000] {
             let libraries = (0..100).map(|seed| bursty(budget, seed).0.library());
-            let entries: Vec<Settled> = libraries.flat_map(|library| library.entries).collect();
+            let entries: Vec<LibraryEntry> = libraries.flat_map(|library| library.entries).collect();
             // In standard errors.
             let off: Vec<f64> =
                 entries.iter().map(|entry| (entry.values[1] - truth) / entry.errors[1]).collect();
@@ -488,8 +488,8 @@ mod tests {
 
     #[test]
     fn nothing_is_measured_again_that_is_known() {
-        let mut settling = Settling::new(&[1.0, 1.0, 1.0], false, 4, Some(6), (0, 4), 1_000_000, 3);
-        let (planned, mut rewards) = (settling.steps(), Rows::zeros(3, 4));
+        let mut settling = LibraryEvaluator::new(&[1.0, 1.0, 1.0], false, 4, Some(6), (0, 4), 1_000_000, 3);
+        let (planned, mut rewards) = (settling.steps(), BatchMatrix::zeros(3, 4));
         while !settling.is_over() {
             rewards.as_mut_slice().copy_from_slice(settling.weights().as_slice());
             settling.observe(&rewards, &[true; 4], &[false; 4]);
@@ -502,34 +502,34 @@ mod tests {
         // All weightings are alike, but visits differ by far more than that.
         let (mut rng, mut library) = (Rng::new(11), 0);
         for seed in 0..20 {
-            let mut settling = Settling::new(&[1.0, 1.0], true, 4, Some(6), (0, 4), 0, seed);
-            let mut rewards = Rows::zeros(2, 4);
+            let mut settling = LibraryEvaluator::new(&[1.0, 1.0], true, 4, Some(6), (0, 4), 0, seed);
+            let mut rewards = BatchMatrix::zeros(2, 4);
             while !settling.is_over() {
                 rewards.as_mut_slice().iter_mut().for_each(|r| *r = 0.2 * rng.uniform());
                 settling.observe(&rewards, &[true; 4], &[false; 4]);
             }
-            library += u32::from(settling.steering() == Steering::Library);
+            library += u32::from(settling.steering() == Executor::PolicyLibrary);
         }
         assert!(library <= 2, "{library} of 20");
     }
 
     /// Lanes that are in one of two states, which they leave with this probability, and where an episode ends after
     /// `episode` steps, in which the state is drawn anew.
-    fn bistable(leave: f64, episode: usize, noise: f64) -> Settling {
-        let (lanes, mut rng) = (4, Rng::new(3));
-        let mut settling = Settling::new(&[1.0, 1.0], true, lanes, Some(6), (50, 400), 0, 5);
-        let (mut states, mut rewards) = (vec![0.0; lanes], Rows::zeros(2, lanes));
+    fn bistable(leave: f64, episode: usize, noise: f64) -> LibraryEvaluator {
+        let (num_envs, mut rng) = (4, Rng::new(3));
+        let mut settling = LibraryEvaluator::new(&[1.0, 1.0], true, num_envs, Some(6), (50, 400), 0, 5);
+        let (mut states, mut rewards) = (vec![0.0; num_envs], BatchMatrix::zeros(2, num_envs));
         let mut t = 0;
         while !settling.is_over() {
             t += 1;
             let ended = t % episode == 0;
-            for (lane, state) in states.iter_mut().enumerate() {
+            for (env, state) in states.iter_mut().enumerate() {
                 if ended || rng.uniform() < leave || t % 450 == 1 {
                     *state = f64::from(rng.uniform() < 0.5);
                 }
-                rewards.set_lane(lane, &[0.0, *state + noise * (rng.uniform() - 0.5)]);
+                rewards.set_column(env, &[0.0, *state + noise * (rng.uniform() - 0.5)]);
             }
-            settling.observe(&rewards, &vec![true; lanes], &vec![ended; lanes]);
+            settling.observe(&rewards, &vec![true; num_envs], &vec![ended; num_envs]);
         }
         settling
     }
@@ -537,7 +537,7 @@ mod tests {
     #[test]
     fn chance_is_told_from_a_start_that_is_never_left() {
         let all = 3 + 3 + 6;
-        let entries = |settling: &Settling| settling.library().entries.len();
+        let entries = |settling: &LibraryEvaluator| settling.library().entries.len();
         // A visit stays in the state in which it began, for ever as far as one can see: weightings are left out, unless all
         // of their visits began alike.
         let stuck = bistable(0.0, usize::MAX, 0.1);
@@ -546,7 +546,7 @@ mod tests {
         let episodes = bistable(0.0, 350, 0.1);
         assert_eq!(entries(&episodes), all);
         assert!(episodes.library().entries.iter().all(|entry| entry.errors[1] > 0.1));
-        assert_eq!(episodes.steering(), Steering::Policy);
+        assert_eq!(episodes.steering(), Executor::Policy);
         // Without episodes: states that are left within a visit, so that its parts differ as much as visits do.
         let wanders = bistable(0.03, usize::MAX, 0.1);
         assert_eq!(entries(&wanders), all);
@@ -559,8 +559,8 @@ mod tests {
 
     #[test]
     fn lanes_that_only_reset_do_not_count_and_disagreement_is_left_out() {
-        let mut settling = Settling::new(&[1.0, 1.0], false, 2, Some(3), (0, 4), 0, 1);
-        let (mut rewards, mut k) = (Rows::zeros(2, 2), 0.0);
+        let mut settling = LibraryEvaluator::new(&[1.0, 1.0], false, 2, Some(3), (0, 4), 0, 1);
+        let (mut rewards, mut k) = (BatchMatrix::zeros(2, 2), 0.0);
         while !settling.is_over() {
             k += 1.0;
             rewards.row_mut(1).copy_from_slice(&[k, f64::NAN]);

@@ -1,20 +1,20 @@
 //! Checks of what a batch is given, said in one way for all environments.
 
-use acrl::{Error, Rng, Rows};
+use acrl::{BatchMatrix, Error, Rng};
 
-/// Fails unless the parts of a step fit together: rows as many as expected, and lanes as many as the state.
+/// Fails unless the parts of a step fit together: rows as many as expected, and environments as many as the state.
 pub(crate) fn check_step(
     [state_rows, action_rows, reward_rows]: [usize; 3],
-    state: &Rows,
-    actions: &Rows,
-    rewards: &Rows,
+    state: &BatchMatrix,
+    actions: &BatchMatrix,
+    rewards: &BatchMatrix,
     rngs: &[Rng],
 ) -> Result<(), Error> {
-    let lanes = state.lanes();
-    arity("lanes of the actions", lanes, actions.lanes())?;
-    arity("lanes of the rewards", lanes, rewards.lanes())?;
-    arity("generators of the lanes", lanes, rngs.len())?;
-    if lanes > 0 {
+    let num_envs = state.num_envs();
+    arity("num_envs of the actions", num_envs, actions.num_envs())?;
+    arity("num_envs of the rewards", num_envs, rewards.num_envs())?;
+    arity("generators of the num_envs", num_envs, rngs.len())?;
+    if num_envs > 0 {
         arity("rows of the state", state_rows, state.len())?;
         arity("rows of the actions", action_rows, actions.len())?;
         arity("rows of the rewards", reward_rows, rewards.len())?;
@@ -22,10 +22,10 @@ pub(crate) fn check_step(
     Ok(())
 }
 
-/// Fails unless `state` has such a lane to reset.
-pub(crate) fn check_reset(rows: usize, state: &Rows, lane: usize) -> Result<(), Error> {
-    if lane >= state.lanes() {
-        return Err(Error::Environment(format!("there is no lane {lane}: the batch has {}", state.lanes())));
+/// Fails unless `state` has such an environment to reset.
+pub(crate) fn check_reset(rows: usize, state: &BatchMatrix, env: usize) -> Result<(), Error> {
+    if env >= state.num_envs() {
+        return Err(Error::Environment(format!("there is no env {env}: the batch has {}", state.num_envs())));
     }
     arity("rows of the state", rows, state.len())
 }
@@ -36,13 +36,13 @@ fn arity(what: &str, expected: usize, found: usize) -> Result<(), Error> {
 
 /// Fails with the first NaN of a row of actions, or infinite number if `finite` says that it needs finite ones.
 pub(crate) fn check_numbers(name: &str, row: &[f64], finite: bool) -> Result<(), Error> {
-    // Over all of them without leaving early, which the compiler turns into a few instructions per lane.
+    // Over all of them without leaving early, which the compiler turns into a few instructions per environment.
     let wrong = |a: f64| if finite { !a.is_finite() } else { a.is_nan() };
     if !row.iter().fold(false, |any, &a| any | wrong(a)) {
         return Ok(());
     }
-    let lane = row.iter().position(|&a| wrong(a)).unwrap_or(0);
-    Err(Error::NotFinite { what: format!("the action '{name}' in lane {lane}"), value: row[lane] })
+    let env = row.iter().position(|&a| wrong(a)).unwrap_or(0);
+    Err(Error::NotFinite { what: format!("the action '{name}' in env {env}"), value: row[env] })
 }
 
 /// Shortens the vector (a, b) to length `limit`; infinite parts count as very long ones.

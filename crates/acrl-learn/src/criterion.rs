@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// The return that a learner with a critic maximises.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Targets {
+pub enum Criterion {
     /// Σ γᵗ r_t. The discount makes an agent stay where it is until another place is clearly better, which
     /// keeps an execution with a short epoch from turning round for ever.
     #[default]

@@ -5,21 +5,21 @@ use std::ops::ControlFlow;
 use crate::error::arity;
 use crate::execute::Watch;
 use crate::{
-    AugmentedState, BatchTask, DualDynamics, Error, Event, Execution, Library, Observer, Rewards, Rng, Rows,
-    Steerer, Steering, Values,
+    AugmentedState, BatchMatrix, DualDynamics, Error, Event, Execution, Executor, Observer, PolicyLibrary,
+    Rewards, Rng, Values, VecTask, WeightSelector,
 };
 
 /// π(s, λ) for a batch.
 ///
 /// `weights` has the rows w₀ … w_m, which are (1, λ), or (0, λ) without an objective, up to a positive factor:
-/// there is no way to act without naming λ. What is done in a lane depends on that lane alone.
-pub trait BatchPolicy: Send {
-    /// Writes an action for each lane.
+/// there is no way to act without naming λ. What is done in an environment depends on that environment alone.
+pub trait VecPolicy: Send {
+    /// Writes an action for each environment.
     fn act(
         &mut self,
-        observation: &Rows,
-        weights: &Rows,
-        actions: &mut Rows,
+        observation: &BatchMatrix,
+        weights: &BatchMatrix,
+        actions: &mut BatchMatrix,
         rngs: &mut [Rng],
     ) -> Result<(), Error>;
 
@@ -29,23 +29,23 @@ pub trait BatchPolicy: Send {
     }
 }
 
-/// Runs with dual dynamics, one per lane, that go on together.
-pub struct BatchExecution<'a> {
-    task: &'a BatchTask<'a>,
-    policy: &'a mut dyn BatchPolicy,
-    library: Option<&'a Library>,
+/// Runs with dual dynamics, one per environment, that go on together.
+pub struct VecExecution<'a> {
+    task: &'a VecTask<'a>,
+    policy: &'a mut dyn VecPolicy,
+    library: Option<&'a PolicyLibrary>,
     dynamics: Vec<DualDynamics>,
     rngs: Vec<Rng>,
-    state: Rows,
-    observation: Rows,
-    weights: Rows,
-    /// Room for those of one lane.
-    lane_weights: Vec<f64>,
-    actions: Rows,
-    named: Rows,
-    rewards: Rows,
+    state: BatchMatrix,
+    observation: BatchMatrix,
+    weights: BatchMatrix,
+    /// Room for those of one environment.
+    env_weights: Vec<f64>,
+    actions: BatchMatrix,
+    named: BatchMatrix,
+    rewards: BatchMatrix,
     step_rewards: Rewards,
-    steerers: Vec<Steerer>,
+    steerers: Vec<WeightSelector>,
     watches: Vec<Watch>,
     epochs: Vec<u64>,
     objective_weight: f64,
@@ -53,40 +53,40 @@ pub struct BatchExecution<'a> {
     taken: u64,
 }
 
-impl<'a> BatchExecution<'a> {
+impl<'a> VecExecution<'a> {
     /// One run per dynamics, each with its own generator, from states drawn by the environment.
     ///
     /// With a `library`, a run whose multipliers keep growing holds from some time on the entry that is best at its
-    /// multipliers: see [`Steerer`].
+    /// multipliers: see [`WeightSelector`].
     pub fn new(
-        task: &'a BatchTask<'a>,
-        policy: &'a mut dyn BatchPolicy,
-        library: Option<&'a Library>,
+        task: &'a VecTask<'a>,
+        policy: &'a mut dyn VecPolicy,
+        library: Option<&'a PolicyLibrary>,
         dynamics: Vec<DualDynamics>,
         mut rngs: Vec<Rng>,
         steps: u64,
     ) -> Result<Self, Error> {
-        let (lanes, m) = (dynamics.len(), task.specification().requirements().len());
-        arity("generators", lanes, rngs.len())?;
+        let (num_envs, m) = (dynamics.len(), task.specification().requirements().len());
+        arity("generators", num_envs, rngs.len())?;
         for one in &dynamics {
             arity("requirements of the dynamics", m, one.len())?;
         }
         let environment = task.environment();
-        let mut state = Rows::zeros(environment.state_dimension(), lanes);
-        for (lane, rng) in rngs.iter_mut().enumerate() {
-            environment.reset(&mut state, lane, rng)?;
+        let mut state = BatchMatrix::zeros(environment.state_dimension(), num_envs);
+        for (env, rng) in rngs.iter_mut().enumerate() {
+            environment.reset(&mut state, env, rng)?;
         }
         let mut execution = Self {
-            observation: Rows::zeros(environment.observation_space().len(), lanes),
-            weights: Rows::zeros(m + 1, lanes),
-            lane_weights: vec![0.0; m + 1],
-            actions: Rows::zeros(environment.action_space().len(), lanes),
-            named: Rows::zeros(environment.reward_names().len(), lanes),
-            rewards: Rows::zeros(m + 1, lanes),
+            observation: BatchMatrix::zeros(environment.observation_space().len(), num_envs),
+            weights: BatchMatrix::zeros(m + 1, num_envs),
+            env_weights: vec![0.0; m + 1],
+            actions: BatchMatrix::zeros(environment.action_space().len(), num_envs),
+            named: BatchMatrix::zeros(environment.reward_names().len(), num_envs),
+            rewards: BatchMatrix::zeros(m + 1, num_envs),
             step_rewards: Rewards::zeros(m),
-            steerers: dynamics.iter().map(|one| Steerer::new(Steering::Policy, one)).collect(),
+            steerers: dynamics.iter().map(|one| WeightSelector::new(Executor::Policy, one)).collect(),
             watches: dynamics.iter().map(|one| Watch::new(one, steps)).collect(),
-            epochs: vec![0; lanes],
+            epochs: vec![0; num_envs],
             objective_weight: if task.has_objective() { 1.0 } else { 0.0 },
             steps,
             taken: 0,
@@ -97,7 +97,7 @@ impl<'a> BatchExecution<'a> {
             rngs,
             state,
         };
-        (0..lanes).for_each(|lane| execution.set_weights(lane));
+        (0..num_envs).for_each(|env| execution.set_weights(env));
         Ok(execution)
     }
 
@@ -105,14 +105,14 @@ impl<'a> BatchExecution<'a> {
     /// matters, and what that costs.
     pub fn ignoring_objective(mut self) -> Self {
         self.objective_weight = 0.0;
-        (0..self.dynamics.len()).for_each(|lane| self.set_weights(lane));
+        (0..self.dynamics.len()).for_each(|env| self.set_weights(env));
         self
     }
 
     /// The same, steered by the library from the first step on, or by the policy as long as it does.
-    pub fn steered_by(mut self, steering: Steering) -> Self {
+    pub fn steered_by(mut self, steering: Executor) -> Self {
         self.steerers = self.steerers.into_iter().map(|one| one.steered_by(steering)).collect();
-        (0..self.dynamics.len()).for_each(|lane| self.set_weights(lane));
+        (0..self.dynamics.len()).for_each(|env| self.set_weights(env));
         self
     }
 
@@ -127,58 +127,58 @@ impl<'a> BatchExecution<'a> {
         self.task.score(&self.named, &mut self.rewards)?;
         self.taken += 1;
         let mut flow = ControlFlow::Continue(());
-        for lane in 0..self.dynamics.len() {
+        for env in 0..self.dynamics.len() {
             for (i, r) in self.step_rewards.as_mut_slice().iter_mut().enumerate() {
-                *r = self.rewards.at(i, lane);
+                *r = self.rewards.at(i, env);
             }
-            let watch = &mut self.watches[lane];
+            let watch = &mut self.watches[env];
             let mut ended = false;
-            if let Some(epoch) = self.dynamics[lane].observe(&self.step_rewards)? {
+            if let Some(epoch) = self.dynamics[env].observe(&self.step_rewards)? {
                 watch.multipliers(epoch.multipliers, epoch.steps);
-                if lane == 0 {
+                if env == 0 {
                     flow = observer.event(&Event::Epoch(epoch));
                 }
                 ended = true;
             }
             if self.taken == watch.half {
-                watch.middle = self.dynamics[lane].ledger();
+                watch.middle = self.dynamics[env].ledger();
             }
             if self.taken == watch.tenth {
-                watch.begin(self.dynamics[lane].multipliers());
+                watch.begin(self.dynamics[env].multipliers());
             }
             if ended {
-                self.epochs[lane] += 1;
-                self.set_weights(lane);
+                self.epochs[env] += 1;
+                self.set_weights(env);
             }
         }
         Ok(flow)
     }
 
     /// Turns the multipliers of a run into the weights that its policy is given.
-    fn set_weights(&mut self, lane: usize) {
-        let (dynamics, weights) = (&mut self.dynamics[lane], &mut self.lane_weights);
-        self.steerers[lane].steer(dynamics, self.library, self.objective_weight, weights);
-        self.weights.set_lane(lane, weights);
+    fn set_weights(&mut self, env: usize) {
+        let (dynamics, weights) = (&mut self.dynamics[env], &mut self.env_weights);
+        self.steerers[env].steer(dynamics, self.library, self.objective_weight, weights);
+        self.weights.set_column(env, weights);
     }
 
     /// The states of all runs.
-    pub fn state(&self) -> &Rows {
+    pub fn state(&self) -> &BatchMatrix {
         &self.state
     }
 
     /// w₀ … w_m of all runs, as the policy is given them.
-    pub fn weights(&self) -> &Rows {
+    pub fn weights(&self) -> &BatchMatrix {
         &self.weights
     }
 
     /// r₀ … r_m of all runs at the last step.
-    pub fn rewards(&self) -> &Rows {
+    pub fn rewards(&self) -> &BatchMatrix {
         &self.rewards
     }
 
     /// The dynamics of one run.
-    pub fn dynamics(&self, lane: usize) -> &DualDynamics {
-        &self.dynamics[lane]
+    pub fn dynamics(&self, env: usize) -> &DualDynamics {
+        &self.dynamics[env]
     }
 
     /// The runs that hold entries of the library.
@@ -189,9 +189,9 @@ impl<'a> BatchExecution<'a> {
     /// What each run came to.
     pub fn finish(self) -> Result<Vec<Execution<Vec<f64>>>, Error> {
         let Self { dynamics, watches, state, epochs, taken, .. } = self;
-        let lanes = dynamics.iter().zip(&watches).enumerate();
-        lanes
-            .map(|(lane, (dynamics, watch))| {
+        let num_envs = dynamics.iter().zip(&watches).enumerate();
+        num_envs
+            .map(|(env, (dynamics, watch))| {
                 Ok(Execution {
                     steps: taken,
                     averages: Values::new(dynamics.averages())?,
@@ -199,9 +199,9 @@ impl<'a> BatchExecution<'a> {
                     multipliers: watch.statistics(dynamics.multipliers()),
                     growth: watch.growth(dynamics, taken),
                     epoch: dynamics.epoch_length(),
-                    epochs: epochs[lane],
+                    epochs: epochs[env],
                     last: AugmentedState {
-                        state: state.lane(lane).collect(),
+                        state: state.column(env).collect(),
                         multipliers: dynamics.multipliers().clone(),
                     },
                 })

@@ -9,9 +9,9 @@ use crate::error::setting;
 /// How weights w₀ … w_m are drawn for training. Without an objective w₀ = 0.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Sampler {
-    /// Half of the lanes take the weights of dual dynamics that run while they train, so that training sees what an
-    /// execution will ask for; the others those of `Corners`. For learners that train in lanes.
+pub enum WeightSampler {
+    /// Half of the environments take the weights of dual dynamics that run while they train, so that training sees what an
+    /// execution will ask for; the others those of `Corners`. For learners that train in environments.
     Dual,
     /// Uniformly from the simplex of weights that add up to 1.
     Simplex,
@@ -25,7 +25,7 @@ pub enum Sampler {
     },
 }
 
-impl Sampler {
+impl WeightSampler {
     /// Refuses a box without inside.
     pub fn check(self) -> Result<(), LearnError> {
         match self {
@@ -97,14 +97,15 @@ mod tests {
         let mut rng = Rng::new(3);
         for objective in [true, false] {
             let free = if objective { 4 } else { 3 };
-            for sampler in [Sampler::Simplex, Sampler::Corners, Sampler::Box { high: 5.0 }] {
+            for sampler in [WeightSampler::Simplex, WeightSampler::Corners, WeightSampler::Box { high: 5.0 }]
+            {
                 let (mut mean, mut corners, mut w) = ([0.0; 4], 0, [f64::NAN; 4]);
                 for _ in 0..20_000 {
                     sampler.draw(objective, &mut w, &mut rng);
                     mean.iter_mut().zip(&w).for_each(|(mean, w)| *mean += w / 20_000.0);
                     assert!(w.iter().all(|w| (0.0..=5.0).contains(w)), "{w:?}");
                     assert!(objective || w[0] == 0.0);
-                    if matches!(sampler, Sampler::Box { .. }) {
+                    if matches!(sampler, WeightSampler::Box { .. }) {
                         assert!(!objective || w[0] == 1.0);
                     } else {
                         assert!((w.iter().sum::<f64>() - 1.0).abs() < 1e-12);
@@ -112,18 +113,18 @@ mod tests {
                     }
                 }
                 match sampler {
-                    Sampler::Box { .. } => assert!(mean[1..].iter().all(|m| (m - 2.5).abs() < 0.1)),
+                    WeightSampler::Box { .. } => assert!(mean[1..].iter().all(|m| (m - 2.5).abs() < 0.1)),
                     _ => assert!(mean[4 - free..].iter().all(|m| (m - 1.0 / free as f64).abs() < 0.02)),
                 }
                 // Half of the draws from faces, one in n − 1 of these is a corner.
-                let expected = if sampler == Sampler::Corners { 0.5 / (free - 1) as f64 } else { 0.0 };
+                let expected = if sampler == WeightSampler::Corners { 0.5 / (free - 1) as f64 } else { 0.0 };
                 assert!((f64::from(corners) / 20_000.0 - expected).abs() < 0.02, "{sampler:?} {corners}");
             }
         }
         let mut one = [f64::NAN; 2];
-        Sampler::Corners.draw(false, &mut one, &mut rng);
+        WeightSampler::Corners.draw(false, &mut one, &mut rng);
         assert_eq!(one, [0.0, 1.0], "a single requirement and no objective");
-        assert!(Sampler::Box { high: f64::NAN }.check().is_err());
-        assert!(Sampler::Box { high: 0.0 }.check().is_err());
+        assert!(WeightSampler::Box { high: f64::NAN }.check().is_err());
+        assert!(WeightSampler::Box { high: 0.0 }.check().is_err());
     }
 }

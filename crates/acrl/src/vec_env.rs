@@ -1,7 +1,7 @@
 //! Problems whose states are vectors of numbers, stepped many at a time.
 //!
-//! A batch is a struct of arrays: [`Rows`] holds one row per quantity and one column, a *lane*, per
-//! independent copy of the problem. An environment says how lanes move and holds none of them itself, so
+//! A batch is a struct of arrays: [`BatchMatrix`] holds one row per quantity and one column, a *environment*, per
+//! independent copy of the problem. An environment says how environments move and holds none of them itself, so
 //! that copies can be stored, restored, moved to another thread or continued to the bit.
 
 use serde::{Deserialize, Deserializer, Serialize};
@@ -9,22 +9,22 @@ use serde::{Deserialize, Deserializer, Serialize};
 use crate::error::{arity, finite};
 use crate::{Error, Rng, Scoring, Specification};
 
-/// A matrix with one row per quantity and one column per lane; rows are contiguous.
+/// A matrix with one row per quantity and one column per environment; rows are contiguous.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Rows {
-    lanes: usize,
+pub struct BatchMatrix {
+    num_envs: usize,
     values: Vec<f64>,
 }
 
-impl Rows {
+impl BatchMatrix {
     /// All zeros.
-    pub fn zeros(rows: usize, lanes: usize) -> Self {
-        Self { lanes, values: vec![0.0; rows * lanes] }
+    pub fn zeros(rows: usize, num_envs: usize) -> Self {
+        Self { num_envs, values: vec![0.0; rows * num_envs] }
     }
 
     /// The number of quantities.
     pub fn len(&self) -> usize {
-        self.values.len().checked_div(self.lanes).unwrap_or(0)
+        self.values.len().checked_div(self.num_envs).unwrap_or(0)
     }
 
     /// Whether there is nothing in it.
@@ -34,50 +34,50 @@ impl Rows {
 
     /// The number of copies.
     #[inline]
-    pub fn lanes(&self) -> usize {
-        self.lanes
+    pub fn num_envs(&self) -> usize {
+        self.num_envs
     }
 
-    /// One quantity in all lanes.
+    /// One quantity in all environments.
     #[inline]
     pub fn row(&self, row: usize) -> &[f64] {
-        &self.values[row * self.lanes..(row + 1) * self.lanes]
+        &self.values[row * self.num_envs..(row + 1) * self.num_envs]
     }
 
     /// The same, to write.
     #[inline]
     pub fn row_mut(&mut self, row: usize) -> &mut [f64] {
-        &mut self.values[row * self.lanes..(row + 1) * self.lanes]
+        &mut self.values[row * self.num_envs..(row + 1) * self.num_envs]
     }
 
     /// `N` consecutive rows from `first` on, to write at once.
     #[inline]
     pub fn rows_mut<const N: usize>(&mut self, first: usize) -> [&mut [f64]; N] {
-        let mut chunks = self.values[first * self.lanes..].chunks_exact_mut(self.lanes.max(1));
+        let mut chunks = self.values[first * self.num_envs..].chunks_exact_mut(self.num_envs.max(1));
         std::array::from_fn(|_| chunks.next().unwrap_or_default())
     }
 
-    /// One quantity in one lane.
+    /// One quantity in one environment.
     #[inline]
-    pub fn at(&self, row: usize, lane: usize) -> f64 {
-        self.values[row * self.lanes + lane]
+    pub fn at(&self, row: usize, env: usize) -> f64 {
+        self.values[row * self.num_envs + env]
     }
 
     /// Sets it.
     #[inline]
-    pub fn set(&mut self, row: usize, lane: usize, value: f64) {
-        self.values[row * self.lanes + lane] = value;
+    pub fn set(&mut self, row: usize, env: usize, value: f64) {
+        self.values[row * self.num_envs + env] = value;
     }
 
-    /// All quantities of a lane.
-    pub fn lane(&self, lane: usize) -> impl Iterator<Item = f64> + '_ {
-        self.values.iter().skip(lane).step_by(self.lanes.max(1)).copied()
+    /// All quantities of an environment.
+    pub fn column(&self, env: usize) -> impl Iterator<Item = f64> + '_ {
+        self.values.iter().skip(env).step_by(self.num_envs.max(1)).copied()
     }
 
-    /// Sets all quantities of a lane.
-    pub fn set_lane(&mut self, lane: usize, values: &[f64]) {
+    /// Sets all quantities of an environment.
+    pub fn set_column(&mut self, env: usize, values: &[f64]) {
         for (row, value) in values.iter().enumerate() {
-            self.set(row, lane, *value);
+            self.set(row, env, *value);
         }
     }
 
@@ -146,9 +146,9 @@ pub enum ActionPart {
 /// A continuing problem whose states are vectors, many copies of which step together.
 ///
 /// The counterpart of [`Environment`](crate::Environment) for learners of continuous problems. It holds parameters
-/// only; the state is in the [`Rows`] it is given. Each lane has its own generator, and what happens in
-/// a lane depends on nothing outside it: a run comes out the same alone and among thousands.
-pub trait BatchEnvironment: Send + Sync {
+/// only; the state is in the [`BatchMatrix`] it is given. Each environment has its own generator, and what happens in
+/// an environment depends on nothing outside it: a run comes out the same alone and among thousands.
+pub trait VecEnv: Send + Sync {
     /// The number of rows of a state.
     fn state_dimension(&self) -> usize;
 
@@ -170,34 +170,34 @@ pub trait BatchEnvironment: Send + Sync {
         1
     }
 
-    /// Draws a state to start from, for one lane.
-    fn reset(&self, state: &mut Rows, lane: usize, rng: &mut Rng) -> Result<(), Error>;
+    /// Draws a state to start from, for one environment.
+    fn reset(&self, state: &mut BatchMatrix, env: usize, rng: &mut Rng) -> Result<(), Error>;
 
-    /// Writes what the agent sees in each lane.
-    fn observe(&self, state: &Rows, observation: &mut Rows);
+    /// Writes what the agent sees in each environment.
+    fn observe(&self, state: &BatchMatrix, observation: &mut BatchMatrix);
 
-    /// Takes an action in each lane: writes the rewards r(s, a), and the next states in place of s.
+    /// Takes an action in each environment: writes the rewards r(s, a), and the next states in place of s.
     fn step(
         &self,
-        state: &mut Rows,
-        actions: &Rows,
-        rewards: &mut Rows,
+        state: &mut BatchMatrix,
+        actions: &BatchMatrix,
+        rewards: &mut BatchMatrix,
         rngs: &mut [Rng],
     ) -> Result<(), Error>;
 }
 
 /// A batch environment together with what an agent must achieve in it: its steps yield r₀ … r_m.
 #[derive(Clone)]
-pub struct BatchTask<'a> {
-    environment: &'a dyn BatchEnvironment,
+pub struct VecTask<'a> {
+    environment: &'a dyn VecEnv,
     specification: Specification,
     scoring: Scoring,
     scales: Vec<f64>,
 }
 
-impl<'a> BatchTask<'a> {
+impl<'a> VecTask<'a> {
     /// Fails if the specification names a reward that the environment does not have.
-    pub fn new(environment: &'a dyn BatchEnvironment, specification: Specification) -> Result<Self, Error> {
+    pub fn new(environment: &'a dyn VecEnv, specification: Specification) -> Result<Self, Error> {
         let scoring = specification.bind(environment.reward_names())?;
         arity("ranges of the rewards", environment.reward_names().len(), environment.reward_ranges().len())?;
         let mut scales = Vec::new();
@@ -209,7 +209,7 @@ impl<'a> BatchTask<'a> {
     }
 
     /// The environment.
-    pub fn environment(&self) -> &'a dyn BatchEnvironment {
+    pub fn environment(&self) -> &'a dyn VecEnv {
         self.environment
     }
 
@@ -229,7 +229,7 @@ impl<'a> BatchTask<'a> {
     }
 
     /// Writes r₀ … r_m, given the environment's rewards; fails with the name of a reward that is no number.
-    pub fn score(&self, named: &Rows, rewards: &mut Rows) -> Result<(), Error> {
+    pub fn score(&self, named: &BatchMatrix, rewards: &mut BatchMatrix) -> Result<(), Error> {
         self.scoring.score_rows(named, rewards)
     }
 }

@@ -1,8 +1,8 @@
 //! PPO for environments that keep their states to themselves: a simulator, a robot, an environment of Python.
 //!
-//! What [`Ppo`](super::Ppo) does, turned inside out: whoever steps the lanes asks what to [do](LivePpo::decide) and
+//! What [`Ppo`](super::Ppo) does, turned inside out: whoever steps the environments asks what to [do](LivePpo::decide) and
 //! [tells](LivePpo::observe) what came of it; when a [segment is over](LivePpo::is_full), the networks
-//! [improve](LivePpo::improve) by it. States cannot be kept and returned to, so lanes only start anew where the
+//! [improve](LivePpo::improve) by it. States cannot be kept and returned to, so environments only start anew where the
 //! environment lets them start; and nothing is known of ranges, so they are measured:
 //!
 //! - **the first segment** is only looked at: it says where observations and rewards lie;
@@ -13,12 +13,12 @@
 //!
 //! - **values** are those of what is above the usual reward, and in units of how much they differ, so that neither a reward that
 //!   is far from 0 nor one of which little is at stake is beyond the critic;
-//! - **advantages** are divided by what they come to at the weights of their lane, so that no weighting is drowned by
+//! - **advantages** are divided by what they come to at the weights of their environment, so that no weighting is drowned by
 //!   others at which more is at stake;
 //! - **the weights w** are heard the more, the more there is to see beside them;
-//! - **numbers** of actions deviate by σ(w): lanes to which noise is a cost do not take it from those that still try;
+//! - **numbers** of actions deviate by σ(w): environments to which noise is a cost do not take it from those that still try;
 //!   σ stays above a share of what it may be, so that nobody stops trying before the middle of the training;
-//! - **actions are held** by lanes that care most for a reward of which the first segment showed nothing, and if that
+//! - **actions are held** by environments that care most for a reward of which the first segment showed nothing, and if that
 //!   was 0, what is **new** is rewarded in its place; when it is found it is measured at once.
 //!
 //! # Episodes
@@ -28,28 +28,28 @@
 //! *truncation* is none of the agent's doing: its value is that of the state in which it was cut short. Neither lets
 //! advantages flow from one episode into another.
 
-use acrl::{BatchTask, Interval, Named, Rng, Rows};
+use acrl::{BatchMatrix, Interval, Named, Rng, VecTask};
 use serde::{Deserialize, Serialize};
 
-use super::curriculum::Curriculum;
-use super::holding::Holding;
+use super::count_bonus::CountBonus;
 use super::networks::Networks;
-use super::novelty::Novelty;
 use super::rollout::Rollout;
 use super::statistics::{Spread, Statistics};
-use super::{COVERED, LOOK, MlpPolicy, PpoSettings, figures};
+use super::sticky_actions::StickyActions;
+use super::weight_curriculum::WeightCurriculum;
+use super::{COVERED, LOOK, MlpPolicy, PpoConfig, figures};
 use crate::error::length;
-use crate::{Coverage, LearnError, SeenRewards};
+use crate::{Coverage, LearnError, RewardSample};
 
-/// What came of a step, by lane.
+/// What came of a step, by environment.
 #[derive(Debug, Clone, Copy)]
 pub struct After<'a> {
     /// The environment's rewards, in the order of their names.
-    pub rewards: &'a Rows,
+    pub rewards: &'a BatchMatrix,
     /// What is seen next: after a reset where an episode has ended.
-    pub observation: &'a Rows,
+    pub observation: &'a BatchMatrix,
     /// What was seen last in an episode that has ended; elsewhere anything.
-    pub last: &'a Rows,
+    pub last: &'a BatchMatrix,
     /// Where an episode came to its end.
     pub terminated: &'a [bool],
     /// Where an episode was cut short.
@@ -61,8 +61,8 @@ pub struct After<'a> {
 /// A training that can be stopped between two iterations, stored, and continued to the bit, if the environment can.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct LivePpo {
-    settings: PpoSettings,
+pub struct ExternalPpo {
+    settings: PpoConfig,
     /// For each of r₀ … r_m the row of the environment's rewards and the sign.
     terms: Vec<Option<(usize, f64)>>,
     /// The environment's ranges of observations.
@@ -73,9 +73,9 @@ pub struct LivePpo {
     #[serde(default)]
     usual: Vec<f64>,
     networks: Networks,
-    curriculum: Curriculum,
+    curriculum: WeightCurriculum,
     coverage: Coverage,
-    seen: SeenRewards,
+    seen: RewardSample,
     statistics: Statistics,
     rngs: Vec<Rng>,
     rng: Rng,
@@ -91,10 +91,10 @@ pub struct LivePpo {
     restarts: Vec<bool>,
     /// Lanes that hold their actions.
     #[serde(default)]
-    holding: Holding,
+    holding: StickyActions,
     /// What is new to those who care for a reward never seen.
     #[serde(default)]
-    novelty: Novelty,
+    novelty: CountBonus,
     /// Of which of the environment's rewards nothing has been seen yet, and the range is not known.
     #[serde(default)]
     unseen: Vec<bool>,
@@ -113,14 +113,14 @@ struct Segment {
     /// The decisions that were told about.
     observed: usize,
     /// r₀ … r_m, first as they are and then in units of R.
-    rewards: Rows,
-    /// Their sums, and the steps of each lane.
-    sums: Rows,
+    rewards: BatchMatrix,
+    /// Their sums, and the steps of each environment.
+    sums: BatchMatrix,
     steps: Vec<f64>,
     /// The environment's rewards at each step, while they are measured.
-    seen: Vec<Rows>,
+    seen: Vec<BatchMatrix>,
     cuts: Vec<Cut>,
-    /// By lane, the cut at which an episode terminated whose next one has not begun yet.
+    /// By environment, the cut at which an episode terminated whose next one has not begun yet.
     pending: Vec<Option<usize>>,
 }
 
@@ -128,7 +128,7 @@ struct Segment {
 #[derive(Debug, Clone)]
 struct Cut {
     decision: usize,
-    lane: usize,
+    env: usize,
     observation: Vec<f64>,
 }
 
@@ -151,24 +151,24 @@ const KEPT_DEVIATION: f64 = 2.0 / 3.0;
 /// The steps over which rewards are averaged to see where averages lie.
 const BLOCK: usize = 16;
 
-impl LivePpo {
+impl ExternalPpo {
     /// A training from scratch. The task's environment is a description: it is not stepped. `ranges` are those of the
     /// observations, infinite where nothing is known; `given` says of which rewards the range is known and not to
     /// be measured.
     pub fn new(
-        task: &BatchTask<'_>,
+        task: &VecTask<'_>,
         ranges: &[Interval],
         given: &[bool],
-        settings: PpoSettings,
+        settings: PpoConfig,
         seed: u64,
     ) -> Result<Self, LearnError> {
-        settings.check_lanes(1)?;
+        settings.check_envs(1)?;
         let environment = task.environment();
         length("ranges of observations", environment.observation_space().len(), ranges.len())?;
         length("ranges of rewards that are given", environment.reward_names().len(), given.len())?;
-        let lanes = settings.lanes;
+        let num_envs = settings.num_envs;
         let mut rng = Rng::stream(seed, u64::MAX);
-        let mut rngs: Vec<Rng> = (0..lanes as u64).map(|lane| Rng::stream(seed, lane)).collect();
+        let mut rngs: Vec<Rng> = (0..num_envs as u64).map(|env| Rng::stream(seed, env)).collect();
         let scoring = task.specification().bind(environment.reward_names())?;
         let widths = environment.reward_ranges().iter().map(|range| range.width());
         let mut networks = Networks::new(task, &settings, &mut rng)?;
@@ -180,28 +180,28 @@ impl LivePpo {
             units: widths.zip(given.iter().copied()).collect(),
             usual: Vec::new(),
             networks,
-            curriculum: Curriculum::new(task, settings.sampler, lanes, &mut rngs),
+            curriculum: WeightCurriculum::new(task, settings.sampler, num_envs, &mut rngs),
             coverage: Coverage::new(),
-            seen: SeenRewards::default(),
+            seen: RewardSample::default(),
             statistics: Statistics::new(ranges.len()),
             rngs,
             rng,
             measured: false,
             iteration: 0,
             variances: Vec::new(),
-            episodes: Episodes { ages: vec![Some(0); lanes], length: None },
-            restarts: vec![false; lanes],
-            holding: Holding::default(),
-            novelty: Novelty::default(),
+            episodes: Episodes { ages: vec![Some(0); num_envs], length: None },
+            restarts: vec![false; num_envs],
+            holding: StickyActions::default(),
+            novelty: CountBonus::default(),
             unseen: Vec::new(),
             settings,
             segment: None,
         })
     }
 
-    /// Draws an action for every lane. Asking again before anything was told is asking for the same decision; a segment
+    /// Draws an action for every environment. Asking again before anything was told is asking for the same decision; a segment
     /// that is full and not learnt from is dropped.
-    pub fn decide(&mut self, observation: &Rows, actions: &mut Rows) {
+    pub fn decide(&mut self, observation: &BatchMatrix, actions: &mut BatchMatrix) {
         let segment = match self.segment.take() {
             Some(segment) if !segment.over && segment.observed < self.settings.segment => segment,
             old => self.begin(old),
@@ -211,8 +211,8 @@ impl LivePpo {
         }
         let segment = self.segment.insert(segment);
         self.networks.act(&mut segment.rollout, segment.observed, observation, actions, &mut self.rngs);
-        let (t, lanes) = (segment.observed, self.settings.lanes);
-        self.holding.decide(actions, &mut segment.rollout.held[t * lanes..(t + 1) * lanes]);
+        let (t, num_envs) = (segment.observed, self.settings.num_envs);
+        self.holding.decide(actions, &mut segment.rollout.held[t * num_envs..(t + 1) * num_envs]);
         segment.decided = segment.observed + 1;
     }
 
@@ -223,7 +223,7 @@ impl LivePpo {
             return;
         };
         let t = segment.observed;
-        let lanes = self.settings.lanes;
+        let num_envs = self.settings.num_envs;
         for (i, term) in self.terms.iter().enumerate() {
             let out = segment.rewards.row_mut(i);
             match term {
@@ -233,12 +233,12 @@ impl LivePpo {
                 None => out.fill(0.0),
             }
         }
-        for lane in (0..lanes).filter(|lane| !after.valid[*lane]) {
+        for env in (0..num_envs).filter(|env| !after.valid[*env]) {
             // The environment began the next episode: this is what the end of the last one led to.
-            segment.rollout.ignored[t * lanes + lane] = true;
-            (0..self.terms.len()).for_each(|i| segment.rewards.set(i, lane, 0.0));
-            if let Some(cut) = segment.pending[lane].take() {
-                segment.cuts[cut].observation = after.observation.lane(lane).collect();
+            segment.rollout.ignored[t * num_envs + env] = true;
+            (0..self.terms.len()).for_each(|i| segment.rewards.set(i, env, 0.0));
+            if let Some(cut) = segment.pending[env].take() {
+                segment.cuts[cut].observation = after.observation.column(env).collect();
             }
         }
         if !self.measured {
@@ -256,25 +256,25 @@ impl LivePpo {
         for (i, term) in self.terms.iter().enumerate() {
             let Some((row, sign)) = term else { continue };
             let usual = sign * self.usual.get(*row).copied().unwrap_or(0.0) / units[i];
-            let lanes = segment.rewards.row_mut(i).iter_mut().zip(after.valid);
-            lanes.filter(|(_, valid)| **valid).for_each(|(r, _)| *r -= usual);
+            let num_envs = segment.rewards.row_mut(i).iter_mut().zip(after.valid);
+            num_envs.filter(|(_, valid)| **valid).for_each(|(r, _)| *r -= usual);
         }
         self.networks.reward(&mut segment.rollout, t, &segment.rewards, 1.0 - self.settings.discount);
-        for lane in 0..lanes {
-            if !after.valid[lane] {
+        for env in 0..num_envs {
+            if !after.valid[env] {
                 continue;
             }
-            segment.steps[lane] += 1.0;
-            segment.pending[lane] = None;
-            let next = if after.terminated[lane] {
-                segment.pending[lane] = Some(segment.cuts.len());
+            segment.steps[env] += 1.0;
+            segment.pending[env] = None;
+            let next = if after.terminated[env] {
+                segment.pending[env] = Some(segment.cuts.len());
                 after.observation
-            } else if after.truncated[lane] {
+            } else if after.truncated[env] {
                 after.last
             } else {
                 continue;
             };
-            segment.cuts.push(Cut { decision: t, lane, observation: next.lane(lane).collect() });
+            segment.cuts.push(Cut { decision: t, env, observation: next.column(env).collect() });
         }
         segment.observed += 1;
     }
@@ -290,7 +290,7 @@ impl LivePpo {
     /// segment, which is only looked at.
     ///
     /// On an error the networks are as they were before.
-    pub fn improve(&mut self, observation: &Rows) -> Result<Option<Named<f64>>, LearnError> {
+    pub fn improve(&mut self, observation: &BatchMatrix) -> Result<Option<Named<f64>>, LearnError> {
         let Some(mut segment) = self.segment.take_if(|segment| !segment.over) else { return Ok(None) };
         segment.over = true;
         if !self.measured {
@@ -305,7 +305,7 @@ impl LivePpo {
         self.networks.evaluate(&mut segment.rollout, 0..decisions + 1);
         self.networks.cut(
             &mut segment.rollout,
-            segment.cuts.iter().map(|cut| (cut.decision, cut.lane, cut.observation.as_slice())),
+            segment.cuts.iter().map(|cut| (cut.decision, cut.env, cut.observation.as_slice())),
             self.settings.discount as f32,
         );
         let left = (1.0 - self.iteration as f64 / self.iterations() as f64).max(0.0);
@@ -320,7 +320,7 @@ impl LivePpo {
         self.networks.limit_deviations(largest);
         self.networks.keep_deviations(KEPT_DEVIATION * largest.min(self.settings.deviation));
         // Advantages are about 1 now; where they are less they are noise, and stay small.
-        let settings = PpoSettings { advantage_floor: 1.0, ..self.settings.clone() };
+        let settings = PpoConfig { advantage_floor: 1.0, ..self.settings.clone() };
         let improved = self.networks.improve(&segment.rollout, &settings, step_size, &mut self.rng);
         self.iteration += 1;
         let improved = improved.map_err(|(quantity, value)| LearnError::Diverged {
@@ -360,18 +360,18 @@ impl LivePpo {
 
     /// A new segment, in the memory of an old one.
     fn begin(&mut self, old: Option<Segment>) -> Segment {
-        let (lanes, decisions, m) = (self.settings.lanes, self.settings.segment, self.terms.len());
+        let (num_envs, decisions, m) = (self.settings.num_envs, self.settings.segment, self.terms.len());
         let mut segment = old.unwrap_or_else(|| Segment {
-            rollout: self.networks.rollout(decisions, lanes),
+            rollout: self.networks.rollout(decisions, num_envs),
             over: false,
             decided: 0,
             observed: 0,
-            rewards: Rows::zeros(m, lanes),
-            sums: Rows::zeros(m, lanes),
-            steps: vec![0.0; lanes],
+            rewards: BatchMatrix::zeros(m, num_envs),
+            sums: BatchMatrix::zeros(m, num_envs),
+            steps: vec![0.0; num_envs],
             seen: Vec::new(),
             cuts: Vec::new(),
-            pending: vec![None; lanes],
+            pending: vec![None; num_envs],
         });
         (segment.over, segment.decided, segment.observed) = (false, 0, 0);
         segment.sums.as_mut_slice().fill(0.0);
@@ -383,9 +383,9 @@ impl LivePpo {
         segment.rollout.ignored.fill(false);
         segment.rollout.held.fill(false);
         self.networks.set_weights(&mut segment.rollout, self.curriculum.weights());
-        for _ in 0..COVERED.min(lanes) {
-            let lane = self.rng.index(lanes);
-            self.coverage.visit(self.curriculum.weights().lane(lane), &mut self.rng);
+        for _ in 0..COVERED.min(num_envs) {
+            let env = self.rng.index(num_envs);
+            self.coverage.visit(self.curriculum.weights().column(env), &mut self.rng);
         }
         segment
     }
@@ -404,11 +404,11 @@ impl LivePpo {
             }
         }
         let is_rare = |term: &Option<(usize, f64)>| term.is_some_and(|(row, _)| spreads[row].is_constant());
-        self.holding = Holding::new(self.terms.iter().map(is_rare).collect(), self.settings.lanes);
+        self.holding = StickyActions::new(self.terms.iter().map(is_rare).collect(), self.settings.num_envs);
         self.holding.choose(&self.curriculum, 0.0, &self.restarts, &mut self.rngs);
         let found = |term: &Option<(usize, f64)>| term.is_some_and(|(row, _)| !spreads[row].is_nothing());
         let heads = self.terms.iter().filter(|term| term.is_some()).map(|term| !found(term));
-        self.novelty = Novelty::new(heads.collect());
+        self.novelty = CountBonus::new(heads.collect());
         self.unseen =
             self.units.iter().zip(&spreads).map(|((_, given), s)| !given && s.is_nothing()).collect();
         self.set_units(units);
@@ -424,7 +424,7 @@ impl LivePpo {
         self.curriculum.set_ranges(averages.collect(), &mut self.rngs);
     }
 
-    /// Where a reward is seen for the first time, R is what the best lane has of it in this segment, before anything is learnt of it:
+    /// Where a reward is seen for the first time, R is what the best environment has of it in this segment, before anything is learnt of it:
     /// in units of 1 a rare one would count for nothing until rewards are measured again.
     fn discover(&mut self, segment: &mut Segment) {
         let mut new = self.units.clone();
@@ -446,9 +446,9 @@ impl LivePpo {
         let before = units(&self.terms, &self.units);
         self.set_units(new);
         let after = units(&self.terms, &self.units);
-        let lanes = self.settings.lanes;
-        let block = lanes * self.settings.segment;
-        let heads = segment.rollout.weights.len() / lanes;
+        let num_envs = self.settings.num_envs;
+        let block = num_envs * self.settings.segment;
+        let heads = segment.rollout.weights.len() / num_envs;
         let first = self.terms.len() - heads;
         for (i, (before, after)) in before.iter().zip(&after).enumerate() {
             let factor = before / after;
@@ -493,7 +493,7 @@ impl LivePpo {
     }
 
     /// The settings.
-    pub fn settings(&self) -> &PpoSettings {
+    pub fn settings(&self) -> &PpoConfig {
         &self.settings
     }
 
@@ -507,9 +507,9 @@ impl LivePpo {
         self.settings.iterations()
     }
 
-    /// Environment steps done, in all lanes, those that were only looked at included.
+    /// Environment steps done, in all environments, those that were only looked at included.
     pub fn steps(&self) -> u64 {
-        (self.iteration + u64::from(self.measured)) * (self.settings.lanes * self.settings.segment) as u64
+        (self.iteration + u64::from(self.measured)) * (self.settings.num_envs * self.settings.segment) as u64
     }
 
     /// Lanes that should start anew now, if that is possible.
@@ -533,7 +533,7 @@ impl LivePpo {
     }
 
     /// The rewards that occurred.
-    pub fn seen(&self) -> &SeenRewards {
+    pub fn seen(&self) -> &RewardSample {
         &self.seen
     }
 
@@ -557,7 +557,7 @@ impl LivePpo {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Episodes {
-    /// The steps of each lane's episode so far; `None` where its beginning is not known.
+    /// The steps of each environment's episode so far; `None` where its beginning is not known.
     ages: Vec<Option<u64>>,
     length: Option<f64>,
 }
@@ -568,10 +568,10 @@ impl Episodes {
 
     fn step(&mut self, after: &After<'_>) {
         self.ages.resize(after.valid.len(), None);
-        for (lane, age) in self.ages.iter_mut().enumerate().filter(|(lane, _)| after.valid[*lane]) {
+        for (env, age) in self.ages.iter_mut().enumerate().filter(|(env, _)| after.valid[*env]) {
             let steps = age.map(|age| age + 1);
             *age = steps;
-            if after.terminated[lane] || after.truncated[lane] {
+            if after.terminated[env] || after.truncated[env] {
                 if let Some(steps) = steps.map(|steps| steps as f64) {
                     let length = self.length.get_or_insert(steps);
                     *length += Self::LAST * (steps - *length);
@@ -581,7 +581,7 @@ impl Episodes {
         }
     }
 
-    /// These lanes may start anew, or may not be able to.
+    /// These environments may start anew, or may not be able to.
     fn forget(&mut self, restarts: &[bool]) {
         self.ages.iter_mut().zip(restarts).filter(|(_, restart)| **restart).for_each(|(age, _)| *age = None);
     }

@@ -1,4 +1,4 @@
-//! What is new: a reward of its own for lanes that care for something never seen, until it is.
+//! What is new: a reward of its own for environments that care for something never seen, until it is.
 //!
 //! Of a reward that was 0 at every step so far nothing can be learnt, and where actions at random do not lead to it, it is
 //! not found. Whoever cares for it is rewarded for being where nobody has been, instead:
@@ -15,14 +15,14 @@ use super::rollout::Rollout;
 /// How often each number of what is seen has been about each of its values.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Novelty {
+pub(super) struct CountBonus {
     /// By head of the critic: whether its reward is one that nothing was to be seen of.
     heads: Vec<bool>,
     /// By number, the visits of each of its bins.
     counts: Vec<f32>,
 }
 
-impl Novelty {
+impl CountBonus {
     /// Bins of a number from −1 to 1, to which it is scaled, and on either side of that, where four make twice as much: what
     /// has not been seen yet may be far from what has.
     const INSIDE: usize = 32;
@@ -40,7 +40,7 @@ impl Novelty {
             return;
         }
         self.counts.resize(rows * Self::BINS, 0.0);
-        let (n, block, longer) = (rollout.lanes, rollout.len(), rollout.longer());
+        let (n, block, longer) = (rollout.num_envs, rollout.len(), rollout.longer());
         let bin = |row: usize, x: f32| row * Self::BINS + Self::bin(x);
         for row in 0..rows {
             for i in n..longer {
@@ -75,23 +75,23 @@ mod tests {
 
     #[test]
     fn far_away_there_is_something_new_too() {
-        let bins =
-            [-1e9, -17.0, -1.3, -1.05, -1.0, -0.97, -0.9, 0.0, 1.0, 1.05, 1.3, 17.0, 1e9].map(Novelty::bin);
+        let bins = [-1e9, -17.0, -1.3, -1.05, -1.0, -0.97, -0.9, 0.0, 1.0, 1.05, 1.3, 17.0, 1e9]
+            .map(CountBonus::bin);
         assert_eq!(bins, [0, 0, 14, 15, 16, 16, 17, 32, 47, 48, 49, 63, 63]);
     }
 
     #[test]
     fn who_cares_for_what_was_never_seen_is_rewarded_for_what_is_new() {
-        // Two lanes; what is seen is 0 all the time, but for one step of the first lane to 1, and for the weight beside it.
+        // Two environments; what is seen is 0 all the time, but for one step of the first environment to 1, and for the weight beside it.
         let mut rollout = Rollout::new(4, 2, 2, 1, 2);
         rollout.inputs[4] = 0.9;
         rollout.inputs[10..].copy_from_slice(&[0.1, -0.3, 0.5, 0.7, -0.9, 0.2, 0.4, 0.6, 0.8, 1.0]);
         rollout.ignored[3] = true;
         rollout.continues[6] = 0.0;
-        let mut novelty = Novelty::new(vec![false, true]);
+        let mut novelty = CountBonus::new(vec![false, true]);
         novelty.reward(&mut rollout, 1, 0.5);
         assert!(rollout.rewards[..8].iter().all(|r| *r == 0.0), "of this one something was seen");
-        // Seven of eight visits are to 0; the first lane's second decision led to what it saw then.
+        // Seven of eight visits are to 0; the first environment's second decision led to what it saw then.
         let usual = 0.5 / 7f32.sqrt();
         assert_eq!(rollout.rewards[8..], [usual, usual, 0.5, 0.0, usual, usual, 0.0, usual]);
         // The second time it is less new.
@@ -100,7 +100,7 @@ mod tests {
         assert_eq!(rollout.rewards[10], 0.5 / 2f32.sqrt());
         rollout.rewards.fill(0.0);
         novelty.reward(&mut rollout, 1, 0.0);
-        Novelty::new(vec![false, false]).reward(&mut rollout, 1, 0.5);
+        CountBonus::new(vec![false, false]).reward(&mut rollout, 1, 0.5);
         assert!(rollout.rewards.iter().all(|r| *r == 0.0));
     }
 }

@@ -1,8 +1,8 @@
 //! What a policy settles at when its weights are held: the library that goes with it.
 
-use acrl::{BatchPolicy, BatchTask, Error, Library, Rng, Rows, Settled};
+use acrl::{BatchMatrix, Error, LibraryEntry, PolicyLibrary, Rng, VecPolicy, VecTask};
 
-use crate::sampler::simplex;
+use crate::weight_sampler::simplex;
 
 /// Steps before anything is measured, and steps that are.
 const SETTLING: usize = 2_000;
@@ -25,7 +25,7 @@ const AGREEMENT: f64 = 0.1;
 /// The places of the library are where the corners settle, and what is lost on the way from there is measured too.
 ///
 /// Weights are in units of the rewards' ranges, so that a middle is between two behaviours.
-pub fn settle(task: &BatchTask<'_>, policy: &mut dyn BatchPolicy, seed: u64) -> Result<Library, Error> {
+pub fn settle(task: &VecTask<'_>, policy: &mut dyn VecPolicy, seed: u64) -> Result<PolicyLibrary, Error> {
     let mut rng = Rng::stream(seed, u64::MAX - 1);
     let first = usize::from(!task.has_objective());
     let n = task.scales().len() - first;
@@ -33,33 +33,33 @@ pub fn settle(task: &BatchTask<'_>, policy: &mut dyn BatchPolicy, seed: u64) -> 
     let corners = Held::fresh(task, &weightings[..n], 1, &mut rng)?.run(task, policy, SETTLING)?;
     let starts = n + FRESH;
     let mut held = Held::fresh(task, &weightings, starts, &mut rng)?;
-    for lane in 0..held.state.lanes() {
-        if lane % starts < n {
-            let settled: Vec<f64> = corners.state.lane(lane % starts).collect();
-            held.state.set_lane(lane, &settled);
+    for env in 0..held.state.num_envs() {
+        if env % starts < n {
+            let settled: Vec<f64> = corners.state.column(env % starts).collect();
+            held.state.set_column(env, &settled);
         }
     }
     let mut held = held.run(task, policy, SETTLING)?;
     let on_the_way = held.sums.clone();
     held.sums.as_mut_slice().fill(0.0);
     let held = held.run(task, policy, MEASURED)?;
-    let average = |i: usize, lane: usize| held.sums.at(i, lane) / MEASURED as f64;
-    let mut library = Library::default();
+    let average = |i: usize, env: usize| held.sums.at(i, env) / MEASURED as f64;
+    let mut library = PolicyLibrary::default();
     for (j, weights) in weightings.into_iter().enumerate() {
         let (mut values, mut apart) = (Vec::new(), false);
         for (i, scale) in task.scales().iter().enumerate() {
-            let of_starts = || (j * starts..(j + 1) * starts).map(|lane| average(i, lane));
+            let of_starts = || (j * starts..(j + 1) * starts).map(|env| average(i, env));
             let (low, high) =
                 (of_starts().fold(f64::INFINITY, f64::min), of_starts().fold(f64::MIN, f64::max));
             apart |= high - low > AGREEMENT * scale;
             values.push(of_starts().sum::<f64>() / starts as f64);
         }
         if !apart || j < n {
-            let lost = |lane: usize, i: usize| SETTLING as f64 * values[i] - on_the_way.at(i, lane);
-            let from = |lane: usize| (0..values.len()).map(|i| lost(lane, i)).collect();
+            let lost = |env: usize, i: usize| SETTLING as f64 * values[i] - on_the_way.at(i, env);
+            let from = |env: usize| (0..values.len()).map(|i| lost(env, i)).collect();
             let travel = (j * starts..j * starts + n).map(from).collect();
             // Long settled, and from starts that agree: taken as exact.
-            library.entries.push(Settled { weights, values, travel, ..Settled::default() });
+            library.entries.push(LibraryEntry { weights, values, travel, ..LibraryEntry::default() });
         }
     }
     let corners: Vec<Vec<f64>> = library.entries[..n].iter().map(|entry| entry.values.clone()).collect();
@@ -109,44 +109,39 @@ pub(crate) fn weightings(scales: &[f64], objective: bool, drawn: usize, rng: &mu
 
 /// Lanes whose weights are held.
 struct Held {
-    state: Rows,
-    weights: Rows,
+    state: BatchMatrix,
+    weights: BatchMatrix,
     /// Σ r₀ … Σ r_m.
-    sums: Rows,
+    sums: BatchMatrix,
     rngs: Vec<Rng>,
 }
 
 impl Held {
-    /// So many lanes for each weighting, in states drawn by the environment.
+    /// So many environments for each weighting, in states drawn by the environment.
     fn fresh(
-        task: &BatchTask<'_>,
+        task: &VecTask<'_>,
         weightings: &[Vec<f64>],
         starts: usize,
         rng: &mut Rng,
     ) -> Result<Self, Error> {
-        let lanes = weightings.len() * starts;
+        let num_envs = weightings.len() * starts;
         let mut held = Self {
-            state: Rows::zeros(task.environment().state_dimension(), lanes),
-            weights: Rows::zeros(task.scales().len(), lanes),
-            sums: Rows::zeros(task.scales().len(), lanes),
-            rngs: (0..lanes).map(|_| Rng::new(rng.bits())).collect(),
+            state: BatchMatrix::zeros(task.environment().state_dimension(), num_envs),
+            weights: BatchMatrix::zeros(task.scales().len(), num_envs),
+            sums: BatchMatrix::zeros(task.scales().len(), num_envs),
+            rngs: (0..num_envs).map(|_| Rng::new(rng.bits())).collect(),
         };
-        for (lane, rng) in held.rngs.iter_mut().enumerate() {
-            task.environment().reset(&mut held.state, lane, rng)?;
-            held.weights.set_lane(lane, &weightings[lane / starts]);
+        for (env, rng) in held.rngs.iter_mut().enumerate() {
+            task.environment().reset(&mut held.state, env, rng)?;
+            held.weights.set_column(env, &weightings[env / starts]);
         }
         Ok(held)
     }
 
     /// So many steps more.
-    fn run(
-        mut self,
-        task: &BatchTask<'_>,
-        policy: &mut dyn BatchPolicy,
-        steps: usize,
-    ) -> Result<Self, Error> {
-        let (environment, lanes) = (task.environment(), self.state.lanes());
-        let rows = |n: usize| Rows::zeros(n, lanes);
+    fn run(mut self, task: &VecTask<'_>, policy: &mut dyn VecPolicy, steps: usize) -> Result<Self, Error> {
+        let (environment, num_envs) = (task.environment(), self.state.num_envs());
+        let rows = |n: usize| BatchMatrix::zeros(n, num_envs);
         let mut observation = rows(environment.observation_space().len());
         let mut actions = rows(environment.action_space().len());
         let (mut named, mut rewards) = (rows(environment.reward_names().len()), rows(task.scales().len()));

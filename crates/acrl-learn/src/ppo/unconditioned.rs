@@ -1,25 +1,25 @@
 //! PPO for π(s): the same networks and the same step, for a policy that sees no multipliers.
 //!
-//! What [`Ppo`](super::Ppo) does without the curriculum: in an iteration all lanes have the same weights w, which somebody
-//! else chooses. Half of the lanes go on for ever, and what they have is what the policy has; the others start
+//! What [`Ppo`](super::Ppo) does without the curriculum: in an iteration all environments have the same weights w, which somebody
+//! else chooses. Half of the environments go on for ever, and what they have is what the policy has; the others start
 //! anew after every segment, so that the networks see all states, whatever the policy has become.
 
-use acrl::{BatchTask, Rng, Rows};
+use acrl::{BatchMatrix, Rng, VecTask};
 use serde::{Deserialize, Serialize};
 
 use super::networks::{Figures, Networks};
 use super::rollout::Rollout;
-use super::{ActionHeads, Inputs, LOOK, MlpPolicy, PpoSettings};
-use crate::{LearnError, SeenRewards};
+use super::{ActionHeads, Inputs, LOOK, MlpPolicy, PpoConfig};
+use crate::{LearnError, RewardSample};
 
 /// A training of π(s) in progress.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Blind {
-    settings: PpoSettings,
+pub(crate) struct UnconditionedPpo {
+    settings: PpoConfig,
     networks: Networks,
-    seen: SeenRewards,
-    state: Rows,
+    seen: RewardSample,
+    state: BatchMatrix,
     rngs: Vec<Rng>,
     rng: Rng,
     hold: usize,
@@ -32,28 +32,28 @@ pub(crate) struct Blind {
 #[derive(Debug, Clone)]
 struct Scratch {
     rollout: Rollout,
-    weights: Rows,
-    observation: Rows,
-    actions: Rows,
-    named: Rows,
-    rewards: Rows,
+    weights: BatchMatrix,
+    observation: BatchMatrix,
+    actions: BatchMatrix,
+    named: BatchMatrix,
+    rewards: BatchMatrix,
 }
 
-impl Blind {
+impl UnconditionedPpo {
     /// A training from scratch.
-    pub(crate) fn new(task: &BatchTask<'_>, settings: PpoSettings, seed: u64) -> Result<Self, LearnError> {
+    pub(crate) fn new(task: &VecTask<'_>, settings: PpoConfig, seed: u64) -> Result<Self, LearnError> {
         settings.check()?;
         let environment = task.environment();
         let mut rng = Rng::stream(seed, u64::MAX);
-        let mut rngs: Vec<Rng> = (0..settings.lanes as u64).map(|lane| Rng::stream(seed, lane)).collect();
-        let mut state = Rows::zeros(environment.state_dimension(), settings.lanes);
-        for (lane, rng) in rngs.iter_mut().enumerate() {
-            environment.reset(&mut state, lane, rng)?;
+        let mut rngs: Vec<Rng> = (0..settings.num_envs as u64).map(|env| Rng::stream(seed, env)).collect();
+        let mut state = BatchMatrix::zeros(environment.state_dimension(), settings.num_envs);
+        for (env, rng) in rngs.iter_mut().enumerate() {
+            environment.reset(&mut state, env, rng)?;
         }
         let heads = ActionHeads::new(environment.action_space())?;
         Ok(Self {
             networks: Networks::with_heads(Inputs::blind(task)?, heads, None, &settings, &mut rng)?,
-            seen: SeenRewards::default(),
+            seen: RewardSample::default(),
             hold: settings.hold.unwrap_or_else(|| environment.hold()).max(1),
             state,
             rngs,
@@ -65,12 +65,12 @@ impl Blind {
     }
 
     /// A segment at the weights w₀ … w_m, in units of the rewards' ranges and adding up to 1, and the step that follows
-    /// from it, with the share of Adam's step size that is `left`. Writes the means of r₀ … r_m over the lanes that go on, in the same units.
+    /// from it, with the share of Adam's step size that is `left`. Writes the means of r₀ … r_m over the environments that go on, in the same units.
     ///
     /// On an error the networks are as they were before.
     pub(crate) fn learn(
         &mut self,
-        task: &BatchTask<'_>,
+        task: &VecTask<'_>,
         weights: &[f64],
         left: f64,
         means: &mut [f64],
@@ -83,31 +83,31 @@ impl Blind {
         self.experience(task, &mut scratch, means)?;
         self.networks.evaluate(&mut scratch.rollout, 0..self.settings.segment + 1);
         self.networks.advantages(&mut scratch.rollout, &self.settings, left);
-        let PpoSettings { step_size, lanes, .. } = self.settings;
+        let PpoConfig { step_size, num_envs, .. } = self.settings;
         let step_size = step_size * left;
         let improved = self.networks.improve(&scratch.rollout, &self.settings, step_size, &mut self.rng);
         self.iteration += 1;
         let iteration = self.iteration;
         let figures =
             improved.map_err(|(quantity, value)| LearnError::Diverged { iteration, quantity, value })?;
-        for (lane, rng) in self.rngs.iter_mut().enumerate().skip(lanes / 2) {
-            task.environment().reset(&mut self.state, lane, rng)?;
+        for (env, rng) in self.rngs.iter_mut().enumerate().skip(num_envs / 2) {
+            task.environment().reset(&mut self.state, env, rng)?;
         }
         self.scratch = Some(scratch);
         Ok(figures)
     }
 
-    /// One segment: every lane decides, holds its action, and decides again.
+    /// One segment: every environment decides, holds its action, and decides again.
     fn experience(
         &mut self,
-        task: &BatchTask<'_>,
+        task: &VecTask<'_>,
         scratch: &mut Scratch,
         means: &mut [f64],
     ) -> Result<(), LearnError> {
         let environment = task.environment();
         let Scratch { rollout, observation, actions, named, rewards, .. } = scratch;
-        let PpoSettings { segment, lanes, discount, .. } = self.settings;
-        let going_on = lanes / 2;
+        let PpoConfig { segment, num_envs, discount, .. } = self.settings;
+        let going_on = num_envs / 2;
         means.fill(0.0);
         for t in 0..segment {
             environment.observe(&self.state, observation);
@@ -131,7 +131,7 @@ impl Blind {
         Ok(())
     }
 
-    pub(crate) fn settings(&self) -> &PpoSettings {
+    pub(crate) fn settings(&self) -> &PpoConfig {
         &self.settings
     }
 
@@ -144,10 +144,10 @@ impl Blind {
     }
 
     pub(crate) fn steps(&self) -> u64 {
-        self.iteration * (self.settings.lanes * self.settings.segment * self.hold) as u64
+        self.iteration * (self.settings.num_envs * self.settings.segment * self.hold) as u64
     }
 
-    pub(crate) fn seen(&self) -> &SeenRewards {
+    pub(crate) fn seen(&self) -> &RewardSample {
         &self.seen
     }
 
@@ -158,11 +158,11 @@ impl Blind {
 }
 
 impl Scratch {
-    fn new(task: &BatchTask<'_>, blind: &Blind) -> Self {
+    fn new(task: &VecTask<'_>, blind: &UnconditionedPpo) -> Self {
         let environment = task.environment();
-        let rows = |n: usize| Rows::zeros(n, blind.settings.lanes);
+        let rows = |n: usize| BatchMatrix::zeros(n, blind.settings.num_envs);
         Self {
-            rollout: blind.networks.rollout(blind.settings.segment, blind.settings.lanes),
+            rollout: blind.networks.rollout(blind.settings.segment, blind.settings.num_envs),
             weights: rows(task.scales().len()),
             observation: rows(environment.observation_space().len()),
             actions: rows(environment.action_space().len()),

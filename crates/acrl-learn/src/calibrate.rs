@@ -3,39 +3,39 @@
 use std::ops::ControlFlow;
 
 use acrl::{
-    BatchExecution, BatchPolicy, BatchTask, DualDynamics, EpochLength, Error, Library, Multipliers,
-    Requirement, Rng, Silent, Steering,
+    DualDynamics, EpochLength, Error, Executor, Multipliers, PolicyLibrary, Requirement, Rng, Silent,
+    VecExecution, VecPolicy, VecTask,
 };
 use serde::{Deserialize, Serialize};
 
-use crate::sampler::simplex;
+use crate::weight_sampler::simplex;
 
 /// How to execute a policy, unless one knows better.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Advice {
+pub struct ExecutionDefaults {
     /// η, in units of the rewards' ranges; the gain per step is η/T₀.
     pub step_size: f64,
     /// T₀, or where `auto` starts, for a run of 200,000 steps.
     pub epoch: u64,
     /// What turns λ into behaviour.
-    pub steering: Steering,
+    pub steering: Executor,
 }
 
-impl Advice {
+impl ExecutionDefaults {
     /// How to execute a policy of which nothing is known. Without an objective nothing is lost by large steps; with
     /// one, multipliers must stay near their prices.
-    pub fn unrehearsed(task: &BatchTask<'_>) -> Self {
+    pub fn unrehearsed(task: &VecTask<'_>) -> Self {
         let (step_size, epoch) = if task.has_objective() { (1.2, 400) } else { (0.6, 200) };
-        Self { step_size, epoch, steering: Steering::Policy }
+        Self { step_size, epoch, steering: Executor::Policy }
     }
 }
 
 /// A way to execute the policy, and what it came to.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Rehearsed {
+pub struct CalibrationResult {
     /// The way.
-    pub advice: Advice,
+    pub advice: ExecutionDefaults,
     /// By how much requirements were missed beyond what is tolerated, summed over the runs, in units of ranges.
     pub missed: f64,
     /// The average objective, in units of its range.
@@ -56,9 +56,10 @@ const EPOCHS: [u64; 4] = [400, 800, 1600, 3200];
 /// With an objective, how long a behaviour is held decides what is lost on the way to the next. Without one there is
 /// nothing to lose, and what the library says has been measured, whereas π(·, λ) may get stuck at a λ that was
 /// not rehearsed.
-fn ways(task: &BatchTask<'_>) -> Vec<Advice> {
-    let by_policy = Advice::unrehearsed(task);
-    let by_library = |epoch: &u64| Advice { epoch: *epoch, steering: Steering::Library, ..by_policy };
+fn ways(task: &VecTask<'_>) -> Vec<ExecutionDefaults> {
+    let by_policy = ExecutionDefaults::unrehearsed(task);
+    let by_library =
+        |epoch: &u64| ExecutionDefaults { epoch: *epoch, steering: Executor::PolicyLibrary, ..by_policy };
     if task.has_objective() {
         std::iter::once(by_policy).chain(EPOCHS.iter().map(by_library)).collect()
     } else {
@@ -71,12 +72,12 @@ fn ways(task: &BatchTask<'_>) -> Vec<Advice> {
 /// better objective.
 ///
 /// The agent is to meet requirements that nobody has named yet, so the choice must not depend on one set of them.
-pub fn rehearse(
-    task: &BatchTask<'_>,
-    policy: &mut dyn BatchPolicy,
-    library: &Library,
+pub fn calibrate(
+    task: &VecTask<'_>,
+    policy: &mut dyn VecPolicy,
+    library: &PolicyLibrary,
     seed: u64,
-) -> Result<Vec<Rehearsed>, Error> {
+) -> Result<Vec<CalibrationResult>, Error> {
     let mut rng = Rng::stream(seed, u64::MAX - 2);
     let mut wanted = vec![task.specification().bounds()];
     wanted.extend((0..DRAWN).map(|_| draw(task, library, &mut rng)));
@@ -86,17 +87,17 @@ pub fn rehearse(
         let rngs = seeds.iter().map(|seed| Rng::new(*seed)).collect();
         let dynamics = wanted.iter().map(|bounds| dynamics(task, library, bounds, advice));
         let dynamics = dynamics.collect::<Result<Vec<_>, _>>()?;
-        let lanes = dynamics.len() as f64;
-        let execution = BatchExecution::new(task, policy, Some(library), dynamics, rngs, STEPS)?;
+        let num_envs = dynamics.len() as f64;
+        let execution = VecExecution::new(task, policy, Some(library), dynamics, rngs, STEPS)?;
         let execution = execution.steered_by(advice.steering);
         let runs = execution.run(&mut Silent, &mut |_| ControlFlow::Continue(()))?;
         let (mut missed, mut objective) = (0.0, 0.0);
         for run in &runs {
-            objective += run.averages.objective() / task.scales()[0] / lanes;
+            objective += run.averages.objective() / task.scales()[0] / num_envs;
             let shortfalls = run.certificate.requirements.iter().zip(&task.scales()[1..]);
             missed += shortfalls.map(|(c, scale)| (c.shortfall / scale - TOLERATED).max(0.0)).sum::<f64>();
         }
-        rehearsed.push(Rehearsed { advice, missed, objective });
+        rehearsed.push(CalibrationResult { advice, missed, objective });
     }
     // Stable: the preferred way stays in front of its equals.
     rehearsed.sort_by(|a, b| a.missed.total_cmp(&b.missed).then(b.objective.total_cmp(&a.objective)));
@@ -105,10 +106,10 @@ pub fn rehearse(
 
 /// The dynamics of a run with other bounds.
 fn dynamics(
-    task: &BatchTask<'_>,
-    library: &Library,
+    task: &VecTask<'_>,
+    library: &PolicyLibrary,
     bounds: &[f64],
-    advice: Advice,
+    advice: ExecutionDefaults,
 ) -> Result<DualDynamics, Error> {
     let given = task.specification().requirements().iter().zip(bounds);
     let requirements = given.map(|(given, c)| {
@@ -128,7 +129,7 @@ fn dynamics(
 
 /// Bounds that a mixture of the library's entries meets with something to spare: 40 to 90 % of the way from
 /// the least to what the mixture has.
-fn draw(task: &BatchTask<'_>, library: &Library, rng: &mut Rng) -> Vec<f64> {
+fn draw(task: &VecTask<'_>, library: &PolicyLibrary, rng: &mut Rng) -> Vec<f64> {
     let mut shares = vec![0.0; library.entries.len()];
     simplex(&mut shares, rng);
     let part = 0.4 + 0.5 * rng.uniform();

@@ -1,6 +1,6 @@
 //! The rewards that can be had at all: which vectors (r₁ … r_m) occurred in training.
 
-use acrl::{Rng, Rows};
+use acrl::{BatchMatrix, Rng};
 use serde::{Deserialize, Serialize};
 
 /// Reward vectors that were seen, or, if they are too many to keep, those that are furthest in many directions.
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// infeasible, provided that training has been everywhere.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct SeenRewards {
+pub struct RewardSample {
     vectors: Vec<Vec<f64>>,
     /// Whether only the furthest are kept, one for each direction.
     furthest: bool,
@@ -20,35 +20,35 @@ const ALL: usize = 64;
 /// Directions drawn beside the axes.
 const DRAWN: usize = 128;
 
-impl SeenRewards {
+impl RewardSample {
     /// The vectors, for a diagnosis.
     pub fn vectors(&self) -> &[Vec<f64>] {
         &self.vectors
     }
 
-    /// Takes note of the rewards r₀ … r_m in each lane.
-    pub(crate) fn visit(&mut self, rewards: &Rows) {
-        (0..rewards.lanes()).for_each(|lane| self.visit_lane(rewards, lane));
+    /// Takes note of the rewards r₀ … r_m in each environment.
+    pub(crate) fn visit(&mut self, rewards: &BatchMatrix) {
+        (0..rewards.num_envs()).for_each(|env| self.visit_env(rewards, env));
     }
 
-    fn visit_lane(&mut self, rewards: &Rows, lane: usize) {
-        let known = |v: &Vec<f64>| v.iter().enumerate().all(|(i, r)| *r == rewards.at(i + 1, lane));
+    fn visit_env(&mut self, rewards: &BatchMatrix, env: usize) {
+        let known = |v: &Vec<f64>| v.iter().enumerate().all(|(i, r)| *r == rewards.at(i + 1, env));
         if self.furthest || !self.vectors.iter().any(known) {
-            self.add(rewards.lane(lane).skip(1).collect());
+            self.add(rewards.column(env).skip(1).collect());
         }
     }
 
-    /// The same in lanes that made a step. At little cost, unless it is `thorough`: of many vectors no more than the
+    /// The same in environments that made a step. At little cost, unless it is `thorough`: of many vectors no more than the
     /// furthest along each axis are looked for then, so that no reward that is rare is missed.
-    pub(crate) fn glance(&mut self, rewards: &Rows, valid: &[bool], thorough: bool) {
-        for lane in (0..rewards.lanes()).filter(|lane| valid[*lane]) {
+    pub(crate) fn glance(&mut self, rewards: &BatchMatrix, valid: &[bool], thorough: bool) {
+        for env in (0..rewards.num_envs()).filter(|env| valid[*env]) {
             if thorough || !self.furthest {
-                self.visit_lane(rewards, lane);
+                self.visit_env(rewards, env);
                 continue;
             }
             for i in 0..rewards.len() - 1 {
-                if rewards.at(i + 1, lane) > self.vectors[i][i] {
-                    self.vectors[i] = rewards.lane(lane).skip(1).collect();
+                if rewards.at(i + 1, env) > self.vectors[i][i] {
+                    self.vectors[i] = rewards.column(env).skip(1).collect();
                 }
             }
         }
@@ -106,11 +106,11 @@ mod tests {
 
     #[test]
     fn a_glance_misses_no_reward_that_is_rare() {
-        let (mut seen, mut rng) = (SeenRewards::default(), Rng::new(2));
-        let mut rewards = Rows::zeros(3, 2);
-        rewards.set_lane(1, &[0.0, 9.0, 9.0]); // no step
+        let (mut seen, mut rng) = (RewardSample::default(), Rng::new(2));
+        let mut rewards = BatchMatrix::zeros(3, 2);
+        rewards.set_column(1, &[0.0, 9.0, 9.0]); // no step
         for step in 0..1_000 {
-            rewards.set_lane(0, &[0.0, rng.uniform(), f64::from(step == 777)]);
+            rewards.set_column(0, &[0.0, rng.uniform(), f64::from(step == 777)]);
             seen.glance(&rewards, &[true, false], step % 8 == 0);
         }
         assert!(seen.furthest);
@@ -120,10 +120,10 @@ mod tests {
 
     #[test]
     fn few_vectors_are_kept_and_many_are_summed_up() {
-        let mut seen = SeenRewards::default();
-        let mut rewards = Rows::zeros(3, 2);
-        rewards.set_lane(0, &[9.0, 1.0, 0.0]);
-        rewards.set_lane(1, &[9.0, 0.0, 1.0]);
+        let mut seen = RewardSample::default();
+        let mut rewards = BatchMatrix::zeros(3, 2);
+        rewards.set_column(0, &[9.0, 1.0, 0.0]);
+        rewards.set_column(1, &[9.0, 0.0, 1.0]);
         seen.visit(&rewards);
         seen.visit(&rewards);
         assert_eq!(seen.vectors(), [[1.0, 0.0], [0.0, 1.0]]);
@@ -131,11 +131,11 @@ mod tests {
         let mut rng = Rng::new(1);
         for _ in 0..2_000 {
             let angle = 1.57 * rng.uniform();
-            rewards.set_lane(0, &[9.0, angle.cos(), angle.sin()]);
+            rewards.set_column(0, &[9.0, angle.cos(), angle.sin()]);
             seen.visit(&rewards);
         }
         assert!(seen.vectors().len() < 200);
-        let mut one_by_one = SeenRewards::default();
+        let mut one_by_one = RewardSample::default();
         for r in [[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]] {
             one_by_one.see(&r);
         }

@@ -90,7 +90,7 @@ pub struct Arrival {
 
 /// Takes snapshots at moments that are spread evenly over a run, of which several may go on side by side.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Course {
+pub struct History {
     objective: Option<f64>,
     /// The sign, c and R of each requirement.
     requirements: Vec<(f64, f64, f64)>,
@@ -102,7 +102,7 @@ pub struct Course {
     detail: Vec<(u64, Vec<f64>)>,
 }
 
-impl Course {
+impl History {
     /// Moments of a run.
     pub const MOMENTS: u64 = 400;
     /// The last part of a run, of which more is noted: a twentieth.
@@ -259,11 +259,11 @@ impl Course {
 
 /// The k-th moment, which is the last step for the last one; moments of short runs may coincide.
 fn moment(k: u64, steps: u64) -> u64 {
-    if k > Course::MOMENTS {
+    if k > History::MOMENTS {
         return u64::MAX;
     }
     // In 128 bits, as runs may be long.
-    ((u128::from(steps) * u128::from(k)).div_ceil(u128::from(Course::MOMENTS)) as u64).max(1)
+    ((u128::from(steps) * u128::from(k)).div_ceil(u128::from(History::MOMENTS)) as u64).max(1)
 }
 
 #[cfg(test)]
@@ -277,11 +277,11 @@ mod tests {
     }
 
     /// A run that has x for `late` steps and then not any more; signs are the paper's.
-    fn course(late: u64, steps: u64) -> Course {
+    fn course(late: u64, steps: u64) -> History {
         let specification = specification();
         let mut dynamics =
             DualDynamics::new(specification.requirements().to_vec(), 0.1, EpochLength::Fixed(5)).unwrap();
-        let mut course = Course::new(&specification, &[1.0], 0.01, steps);
+        let mut course = History::new(&specification, &[1.0], 0.01, steps);
         for t in 0..steps {
             let x = if t < late { -1.0 } else { 0.0 };
             dynamics.observe(&Rewards::new(vec![-2.0, x]).unwrap()).unwrap();
@@ -297,7 +297,7 @@ mod tests {
         for steps in [1, 7, 400, 401, 1000, 123_457] {
             let steps_seen: Vec<u64> = course(0, steps).snapshots().iter().map(|s| s.steps).collect();
             assert_eq!(*steps_seen.last().unwrap(), steps);
-            assert_eq!(steps_seen.len() as u64, steps.min(Course::MOMENTS));
+            assert_eq!(steps_seen.len() as u64, steps.min(History::MOMENTS));
             assert!(steps_seen.is_sorted_by(|a, b| a < b));
         }
     }

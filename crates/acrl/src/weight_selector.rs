@@ -4,17 +4,17 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{DualDynamics, Library};
+use crate::{DualDynamics, PolicyLibrary};
 
 /// What turns λ into behaviour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Steering {
+pub enum Executor {
     /// π(·, λ); and the library, if there is one, once the multipliers keep growing.
     #[default]
     Policy,
     /// The entry of the library that is best at λ, held for an epoch.
-    Library,
+    PolicyLibrary,
 }
 
 /// Turns the multipliers of one run into the weights to act with, as a state machine without I/O.
@@ -47,8 +47,8 @@ pub enum Steering {
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Steerer {
-    steering: Steering,
+pub struct WeightSelector {
+    steering: Executor,
     /// T₀ at the start.
     length: u64,
     /// The entry of the library in use.
@@ -80,17 +80,17 @@ struct Begun {
     sums: Vec<f64>,
 }
 
-impl Steerer {
+impl WeightSelector {
     /// A run goes over to the library when its epoch has become this many times as long.
     pub const FALLBACK: u64 = 4;
 
     /// For a run that starts with these dynamics.
-    pub fn new(steering: Steering, dynamics: &DualDynamics) -> Self {
+    pub fn new(steering: Executor, dynamics: &DualDynamics) -> Self {
         Self { steering, length: dynamics.epoch_length(), entry: None, had: Vec::new(), begun: None }
     }
 
     /// The same, steered otherwise from the start.
-    pub fn steered_by(self, steering: Steering) -> Self {
+    pub fn steered_by(self, steering: Executor) -> Self {
         Self { steering, ..self }
     }
 
@@ -101,7 +101,7 @@ impl Steerer {
     pub fn steer(
         &mut self,
         dynamics: &mut DualDynamics,
-        library: Option<&Library>,
+        library: Option<&PolicyLibrary>,
         objective: f64,
         weights: &mut [f64],
     ) {
@@ -148,7 +148,7 @@ impl Steerer {
 
     /// The library with what its entries gave in this run, step for step as good as what was measured before. The
     /// objective is left as it is: an agent need not be told of it.
-    pub fn corrected<'a>(&self, library: &'a Library) -> Cow<'a, Library> {
+    pub fn corrected<'a>(&self, library: &'a PolicyLibrary) -> Cow<'a, PolicyLibrary> {
         let mut corrected = Cow::Borrowed(library);
         for (j, had) in self.had.iter().enumerate().filter(|(_, had)| had.steps > 0) {
             if library.entries.get(j).is_none_or(|entry| entry.values.len() != had.sums.len() + 1) {
@@ -171,27 +171,27 @@ impl Steerer {
     }
 
     /// What steers it now.
-    pub fn steering(&self) -> Steering {
-        if self.by_library() { Steering::Library } else { Steering::Policy }
+    pub fn steering(&self) -> Executor {
+        if self.by_library() { Executor::PolicyLibrary } else { Executor::Policy }
     }
 
     fn by_library(&self) -> bool {
-        self.steering == Steering::Library || self.entry.is_some()
+        self.steering == Executor::PolicyLibrary || self.entry.is_some()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{EpochLength, Requirement, Rewards, Settled};
+    use crate::{EpochLength, LibraryEntry, Requirement, Rewards};
 
-    fn library() -> Library {
-        let entry = |weights: [f64; 2], values: [f64; 2]| Settled {
+    fn library() -> PolicyLibrary {
+        let entry = |weights: [f64; 2], values: [f64; 2]| LibraryEntry {
             weights: weights.to_vec(),
             values: values.to_vec(),
-            ..Settled::default()
+            ..LibraryEntry::default()
         };
-        Library { entries: vec![entry([1.0, 0.0], [1.0, 0.0]), entry([0.0, 1.0], [0.0, 0.5])] }
+        PolicyLibrary { entries: vec![entry([1.0, 0.0], [1.0, 0.0]), entry([0.0, 1.0], [0.0, 0.5])] }
     }
 
     fn dynamics(epoch: EpochLength) -> DualDynamics {
@@ -201,8 +201,8 @@ mod tests {
     /// The weights after each update, and the lengths of the epochs that follow.
     fn run(
         dynamics: &mut DualDynamics,
-        steerer: &mut Steerer,
-        library: Option<&Library>,
+        steerer: &mut WeightSelector,
+        library: Option<&PolicyLibrary>,
         steps: u64,
     ) -> Vec<(Vec<f64>, u64)> {
         let mut told = Vec::new();
@@ -219,13 +219,13 @@ mod tests {
     #[test]
     fn a_run_goes_over_to_the_library_at_four_times_its_epoch_and_stays() {
         let mut d = dynamics(EpochLength::Auto(10));
-        let mut steerer = Steerer::new(Steering::Policy, &d);
+        let mut steerer = WeightSelector::new(Executor::Policy, &d);
         let told = run(&mut d, &mut steerer, Some(&library()), 100_000);
         let over = told.iter().position(|(weights, _)| weights == &[0.0, 1.0]).unwrap();
         assert!(told[..over].iter().all(|(w, length)| w[0] == 1.0 && *length <= 20), "λ until then");
         assert_eq!((told[over - 1].1, told[over].1), (20, 10), "the epoch starts anew");
         assert!(told[over..].iter().all(|(w, _)| w == &[0.0, 1.0]));
-        assert_eq!((steerer.entry(), steerer.steering()), (Some(1), Steering::Library));
+        assert_eq!((steerer.entry(), steerer.steering()), (Some(1), Executor::PolicyLibrary));
         assert!(told.last().unwrap().1 > 10, "and may become longer again");
     }
 
@@ -233,14 +233,14 @@ mod tests {
     fn without_a_library_or_with_a_fixed_epoch_it_is_lambda_throughout() {
         for (epoch, library) in [
             (EpochLength::Auto(10), None),
-            (EpochLength::Auto(10), Some(Library::default())),
+            (EpochLength::Auto(10), Some(PolicyLibrary::default())),
             (EpochLength::Fixed(10), Some(library())),
         ] {
             let mut d = dynamics(epoch);
-            let mut steerer = Steerer::new(Steering::Policy, &d);
+            let mut steerer = WeightSelector::new(Executor::Policy, &d);
             let told = run(&mut d, &mut steerer, library.as_ref(), 50_000);
             assert_eq!(told.last().unwrap().0, [1.0, d.multipliers().as_slice()[0]]);
-            assert_eq!((steerer.entry(), steerer.steering()), (None, Steering::Policy));
+            assert_eq!((steerer.entry(), steerer.steering()), (None, Executor::Policy));
         }
     }
 
@@ -248,19 +248,19 @@ mod tests {
     /// the first has .2 of it in truth.
     #[test]
     fn an_entry_that_does_not_keep_what_it_says_is_not_held_for_ever() {
-        let entry = |weights: [f64; 2], objective: f64, steps: u64| Settled {
+        let entry = |weights: [f64; 2], objective: f64, steps: u64| LibraryEntry {
             weights: weights.to_vec(),
             values: vec![objective, 0.0],
             errors: vec![0.0, 0.02],
             steps,
-            ..Settled::default()
+            ..LibraryEntry::default()
         };
         let held = |steps: u64| {
             let library =
-                Library { entries: vec![entry([1.0, 0.0], 0.1, steps), entry([0.0, 1.0], 0.0, steps)] };
+                PolicyLibrary { entries: vec![entry([1.0, 0.0], 0.1, steps), entry([0.0, 1.0], 0.0, steps)] };
             let requirement = Requirement::at_most("cost", 0.05).unwrap();
             let mut d = DualDynamics::new(vec![requirement], 0.5, EpochLength::Fixed(50)).unwrap();
-            let mut steerer = Steerer::new(Steering::Library, &d);
+            let mut steerer = WeightSelector::new(Executor::PolicyLibrary, &d);
             let mut weights = [0.0; 2];
             steerer.steer(&mut d, Some(&library), 1.0, &mut weights);
             let mut lies = 0;
@@ -292,9 +292,9 @@ mod tests {
         let mut library = library();
         library.entries.iter_mut().for_each(|entry| entry.steps = 100);
         let mut d = dynamics(EpochLength::Fixed(10));
-        let mut steerer = Steerer::new(Steering::Library, &d);
+        let mut steerer = WeightSelector::new(Executor::PolicyLibrary, &d);
         run(&mut d, &mut steerer, Some(&library), 995);
-        let had = |steerer: &Steerer| steerer.had.iter().map(|had| had.steps).sum::<u64>();
+        let had = |steerer: &WeightSelector| steerer.had.iter().map(|had| had.steps).sum::<u64>();
         let before = had(&steerer);
         assert!(before > 500 && before.is_multiple_of(10), "{before}");
         d.set_bound("x", 0.8).unwrap();
@@ -308,10 +308,10 @@ mod tests {
     fn stop_serialise_restore_go_on_gives_the_same_bits() {
         let (mut d, mut library) = (dynamics(EpochLength::Auto(10)), library());
         library.entries.iter_mut().for_each(|entry| entry.steps = 1_000);
-        let mut steerer = Steerer::new(Steering::Policy, &d);
+        let mut steerer = WeightSelector::new(Executor::Policy, &d);
         for steps in [1_500, 3_000, 10_000] {
             run(&mut d, &mut steerer, Some(&library), steps);
-            let mut restored: Steerer =
+            let mut restored: WeightSelector =
                 serde_json::from_str(&serde_json::to_string(&steerer).unwrap()).unwrap();
             let (told, again) = (
                 run(&mut d.clone(), &mut restored, Some(&library), 9_000),

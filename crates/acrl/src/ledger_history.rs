@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{DualDynamics, Symptoms};
+use crate::{DiagnosisInput, DualDynamics};
 
 /// Where the ledger of a run stood on its way, at a few dozen steps that are evenly spaced, however long the run.
 ///
@@ -11,7 +11,7 @@ use crate::{DualDynamics, Symptoms};
 /// they become too many, so that there always is one within n/16 steps before the middle.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Recollection {
+pub struct LedgerHistory {
     /// The ledger after 0, `stride`, 2·`stride` … steps.
     marks: Vec<Vec<f64>>,
     stride: u64,
@@ -19,7 +19,7 @@ pub struct Recollection {
     updates: u64,
 }
 
-impl Recollection {
+impl LedgerHistory {
     /// The most marks.
     pub const MARKS: usize = 32;
 
@@ -77,10 +77,10 @@ impl Recollection {
     }
 
     /// What the run itself shows, for a diagnosis; a certified shortfall of `tolerance` times its reward's range is met.
-    pub fn symptoms(&self, dynamics: &DualDynamics, tolerance: f64) -> Symptoms<'static> {
+    pub fn symptoms(&self, dynamics: &DualDynamics, tolerance: f64) -> DiagnosisInput<'static> {
         let (requirements, scales) = (dynamics.requirements(), dynamics.scales());
         let multipliers = dynamics.multipliers().as_slice().iter().zip(scales);
-        Symptoms {
+        DiagnosisInput {
             names: requirements.iter().map(|r| r.name().to_owned()).collect(),
             bounds: requirements.iter().map(crate::Requirement::c).collect(),
             scales: scales.to_vec(),
@@ -89,7 +89,7 @@ impl Recollection {
             growth: self.growth(dynamics),
             size: multipliers.map(|(l, scale)| l * scale).sum(),
             updates: self.updates,
-            ..Symptoms::default()
+            ..DiagnosisInput::default()
         }
     }
 }
@@ -103,14 +103,14 @@ mod tests {
     fn there_is_always_a_mark_shortly_before_the_middle() {
         let requirement = Requirement::at_least("x", 0.5).unwrap();
         let mut dynamics = DualDynamics::new(vec![requirement], 0.3, EpochLength::Fixed(3)).unwrap();
-        let mut recollection = Recollection::new(&dynamics);
+        let mut recollection = LedgerHistory::new(&dynamics);
         let (mut ledgers, mut rng) = (vec![dynamics.ledger()], Rng::new(1));
         for n in 1..=3000_u64 {
             let updated =
                 dynamics.observe(&Rewards::new(vec![0.0, rng.uniform()]).unwrap()).unwrap().is_some();
             recollection.step(&dynamics, updated);
             ledgers.push(dynamics.ledger());
-            assert!(recollection.marks.len() <= Recollection::MARKS);
+            assert!(recollection.marks.len() <= LedgerHistory::MARKS);
             let growth = recollection.growth(&dynamics)[0];
             let middle = n / 2;
             let fits = |h: u64| {
