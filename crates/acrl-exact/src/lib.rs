@@ -66,7 +66,7 @@ pub use solve::{
 pub use task::FiniteTask;
 pub use witness::witness;
 
-/// The README's example, kept true.
+/// The example of README.md, as a doctest.
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
+#[doc = include_str!("../README.md")]
 struct Readme;

@@ -89,3 +89,8 @@ pub use rng::Rng;
 pub use vec_env::{ActionPart, BatchMatrix, Interval, VecEnv, VecTask};
 pub use vec_execution::{VecExecution, VecPolicy};
 pub use weight_selector::{Executor, WeightSelector};
+
+/// The example of README.md, as a doctest.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
