@@ -7,8 +7,8 @@ use std::ops::ControlFlow;
 
 use acrl::guarantees::{multiplier_bound, optimality_loss, squared_bound};
 use acrl::{
-    DiagnosisInput, DualDynamics, EpochLength, Event, ExactEvidence, Execution, FiniteCmdp, Multipliers,
-    Requirement, Rng, RunReport, Specification, Task, Verdict, execute,
+    Agent, DiagnosisInput, DiagnosisVerdict, EpochLength, Event, ExactEvidence, Execution, FiniteCmdp,
+    Multipliers, Requirement, Rng, RunReport, Simulator, Specification, execute,
 };
 use acrl_envs::{Problem, Source, bundled};
 use acrl_exact::{
@@ -54,12 +54,10 @@ struct Seen {
 /// Algorithm 2 with the exact maximiser; rewards in units of their ranges.
 fn run(task: &FiniteTask<'_>, eta: f64, epoch: EpochLength, steps: u64) -> (Execution<usize>, Vec<Seen>) {
     let requirements = task.specification().requirements().to_vec();
-    let mut dynamics = DualDynamics::new(requirements, eta, epoch)
-        .unwrap()
-        .with_scales(task.objective_scale(), task.scales())
-        .unwrap();
-    let mut environment = Task::new(task.model(), task.specification().clone()).unwrap();
-    let mut before = dynamics.multipliers().clone();
+    let agent = Agent::builder(requirements).step_size(eta).epoch(epoch);
+    let mut agent = agent.scales(task.objective_scale(), task.scales()).build().unwrap();
+    let mut environment = Simulator::new(task.model(), task.specification().clone()).unwrap();
+    let mut before = agent.multipliers().clone();
     let mut seen = Vec::new();
     let mut observer = |event: &Event<'_>| {
         if let Event::Epoch(epoch) = event {
@@ -71,7 +69,7 @@ fn run(task: &FiniteTask<'_>, eta: f64, epoch: EpochLength, steps: u64) -> (Exec
     let mut policy = ExactPolicy::new(task);
     let mut rng = Rng::new(1);
     let execution =
-        execute(&mut environment, &mut policy, &mut dynamics, steps, &mut rng, &mut observer).unwrap();
+        execute(&mut environment, &mut policy, &mut agent, steps, &mut rng, &mut observer).unwrap();
     (execution, seen)
 }
 
@@ -193,13 +191,12 @@ fn where_the_maximiser_is_unique_the_policies_approach_the_optimal_one() {
     let actions = optimal_actions(&task, &[1.0, 0.0, 0.0]).unwrap();
     assert!(actions.iter().all(|a| a.len() == 1), "the set of maximisers is a singleton");
     let star = maximise(&task, &[1.0, 0.0, 0.0]).unwrap().rule;
-    let mut dynamics = DualDynamics::new(specification.requirements().to_vec(), 0.5, EpochLength::Fixed(10))
-        .unwrap()
-        .with_multipliers(Multipliers::new(vec![3.0, 3.0]).unwrap())
-        .unwrap();
+    let agent = Agent::builder(specification.requirements().to_vec()).step_size(0.5);
+    let agent = agent.epoch(EpochLength::Fixed(10));
+    let mut agent = agent.multipliers(Multipliers::new(vec![3.0, 3.0]).unwrap()).build().unwrap();
     let mut policy = ExactPolicy::new(&task);
-    assert_ne!(policy.rule(dynamics.multipliers()).unwrap(), star, "it starts elsewhere");
-    let mut environment = Task::new(&model, specification).unwrap();
+    assert_ne!(policy.rule(agent.multipliers()).unwrap(), star, "it starts elsewhere");
+    let mut environment = Simulator::new(&model, specification).unwrap();
     let mut lambdas = Vec::new();
     let mut observer = |event: &Event<'_>| {
         if let Event::Epoch(epoch) = event {
@@ -207,7 +204,7 @@ fn where_the_maximiser_is_unique_the_policies_approach_the_optimal_one() {
         }
         ControlFlow::Continue(())
     };
-    execute(&mut environment, &mut policy.clone(), &mut dynamics, 20_000, &mut Rng::new(0), &mut observer)
+    execute(&mut environment, &mut policy.clone(), &mut agent, 20_000, &mut Rng::new(0), &mut observer)
         .unwrap();
     for lambda in &lambdas[1_000..] {
         assert_eq!(policy.rule(lambda).unwrap(), star);
@@ -440,9 +437,9 @@ fn an_epoch_too_short_for_a_switch_fails_and_auto_repairs_it() {
     let exact = || Some(ExactEvidence { feasible: true, slack, conflict: vec![] });
     let (short, _) = run(&task, 0.5, EpochLength::Fixed(10), 200_000);
     let diagnosis = report(&task, &[short], exact()).diagnosis;
-    assert_eq!((diagnosis.verdict, diagnosis.names.len()), (Verdict::EpochTooShort, 2));
+    assert_eq!((diagnosis.verdict, diagnosis.names.len()), (DiagnosisVerdict::EpochTooShort, 2));
     let (auto, _) = run(&task, 0.5, EpochLength::Auto(10), 200_000);
-    assert_eq!(report(&task, std::slice::from_ref(&auto), exact()).diagnosis.verdict, Verdict::Met);
+    assert_eq!(report(&task, std::slice::from_ref(&auto), exact()).diagnosis.verdict, DiagnosisVerdict::Met);
     assert!(auto.epoch == 20, "{}", auto.epoch);
     // From T₀ = 1 too, and closer to the edge.
     for (c, longest) in [(0.40, 8), (0.46, 32), (0.48, 64), (0.49, 128)] {
@@ -470,7 +467,10 @@ fn an_infeasible_requirement_is_diagnosed_and_named() {
     // With the exact model, and with nothing but the reward vectors that can occur.
     let exact = ExactEvidence { feasible: false, slack: conflict.slack.upper, conflict: conflict.names };
     let diagnosis = report(&task, std::slice::from_ref(&execution), Some(exact)).diagnosis;
-    assert_eq!((diagnosis.verdict, diagnosis.names), (Verdict::Infeasible, vec!["r1".into(), "r2".into()]));
+    assert_eq!(
+        (diagnosis.verdict, diagnosis.names),
+        (DiagnosisVerdict::Infeasible, vec!["r1".into(), "r2".into()])
+    );
     let seen = task.reward_vectors();
     let symptoms = DiagnosisInput {
         scales: vec![1.0; 2],
@@ -479,7 +479,7 @@ fn an_infeasible_requirement_is_diagnosed_and_named() {
         ..DiagnosisInput::default()
     };
     let diagnosis = RunReport::new(&specification, &[execution], symptoms).unwrap().diagnosis;
-    assert_eq!(diagnosis.verdict, Verdict::Infeasible);
+    assert_eq!(diagnosis.verdict, DiagnosisVerdict::Infeasible);
     assert!((diagnosis.evidence.seen_slack.unwrap() + 0.05).abs() < 1e-9);
 }
 
@@ -488,17 +488,16 @@ fn an_infeasible_requirement_is_diagnosed_and_named() {
 fn bounds_changed_in_mid_run_are_met_without_retraining() {
     let (model, specification) = monitoring(THIRD);
     let task = FiniteTask::new(&model, &specification).unwrap();
-    let mut environment = Task::new(&model, specification.clone()).unwrap();
+    let mut environment = Simulator::new(&model, specification.clone()).unwrap();
     let mut policy = ExactPolicy::new(&task);
     let mut rng = Rng::new(5);
-    let mut dynamics =
-        DualDynamics::new(specification.requirements().to_vec(), 0.5, EpochLength::Fixed(20)).unwrap();
+    let agent = Agent::builder(specification.requirements().to_vec()).step_size(0.5);
+    let mut agent = agent.epoch(EpochLength::Fixed(20)).build().unwrap();
     for bounds in [[0.2, 0.5], [0.4, 0.1], [0.1, 0.6]] {
-        dynamics.set_bound("r1", bounds[0]).unwrap();
-        dynamics.set_bound("r2", bounds[1]).unwrap();
+        agent.set_bound("r1", bounds[0]).unwrap();
+        agent.set_bound("r2", bounds[1]).unwrap();
         let execution =
-            execute(&mut environment, &mut policy, &mut dynamics, 100_000, &mut rng, &mut acrl::Silent)
-                .unwrap();
+            execute(&mut environment, &mut policy, &mut agent, 100_000, &mut rng, &mut acrl::Silent).unwrap();
         assert!(execution.averages.meets(&bounds, 0.005), "{bounds:?}: {:?}", execution.averages);
         assert!(execution.certificate.requirements.iter().all(|r| r.shortfall <= 0.005));
         let best = (1.0 - bounds[0] - bounds[1]).min(0.5);

@@ -7,7 +7,7 @@
 //! In a model of several end components what can be had on almost every path is executed: a journey to a component that meets the
 //! requirements, which is reached with probability 1, and there its own mixture.
 
-use acrl::{FiniteCmdp, Multipliers, Policy, Rng};
+use acrl::{FiniteCmdp, FinitePolicy, Multipliers, Rng};
 
 use crate::lead::lead_home;
 use crate::solve::{MixturePolicy, Optimum};
@@ -216,18 +216,18 @@ impl<'a> SteeredPolicy<'a> {
     }
 }
 
-impl Policy<usize, usize> for SteeredPolicy<'_> {
+impl FinitePolicy for SteeredPolicy<'_> {
     #[inline]
-    fn act(&mut self, state: &usize, multipliers: &Multipliers, _: &mut Rng) -> usize {
+    fn act(&mut self, state: usize, multipliers: &Multipliers, _: &mut Rng) -> usize {
         let settled = self.part.is_some();
         if !settled {
-            self.part = self.answer.settle(*state);
+            self.part = self.answer.settle(state);
         }
-        let Some(part) = self.part else { return self.answer.step(*state) };
+        let Some(part) = self.part else { return self.answer.step(state) };
         if !settled || self.multipliers != multipliers.as_slice() {
             self.select(part, multipliers);
         }
-        self.answer.rules[self.rule][*state] as usize
+        self.answer.rules[self.rule][state] as usize
     }
 }
 
@@ -285,18 +285,18 @@ impl<'a> MixedPolicy<'a> {
     }
 }
 
-impl Policy<usize, usize> for MixedPolicy<'_> {
+impl FinitePolicy for MixedPolicy<'_> {
     #[inline]
-    fn act(&mut self, state: &usize, _: &Multipliers, _: &mut Rng) -> usize {
+    fn act(&mut self, state: usize, _: &Multipliers, _: &mut Rng) -> usize {
         if self.part.is_none() {
-            self.part = self.answer.settle(*state);
+            self.part = self.answer.settle(state);
         }
-        let Some(part) = self.part else { return self.answer.step(*state) };
+        let Some(part) = self.part else { return self.answer.step(state) };
         if self.left == 0 {
             self.next(part);
         }
         self.left -= 1;
-        self.answer.rules[self.rule][*state] as usize
+        self.answer.rules[self.rule][state] as usize
     }
 }
 
@@ -306,7 +306,7 @@ mod tests {
     use crate::almost_sure;
     use crate::solve::{Solution, SolveOptions, solve};
     use acrl::{
-        DualDynamics, EpochLength, FiniteCmdp, Objective, Requirement, Silent, Specification, Task, execute,
+        Agent, EpochLength, FiniteCmdp, Objective, Requirement, Silent, Simulator, Specification, execute,
     };
     use std::ops::ControlFlow;
 
@@ -319,16 +319,13 @@ mod tests {
     fn averages(task: &FiniteTask<'_>, answer: &Executable, seed: u64) -> [Vec<f64>; 2] {
         answer.check(task.model(), task.len()).unwrap();
         let specification = task.specification();
-        let run = |policy: &mut dyn Policy<usize, usize>| {
-            let dynamics =
-                DualDynamics::new(specification.requirements().to_vec(), 0.1, EpochLength::Fixed(50))
-                    .unwrap();
+        let run = |policy: &mut dyn FinitePolicy| {
             let start = Multipliers::new(answer.multipliers()).unwrap();
-            let mut dynamics = dynamics.with_multipliers(start).unwrap();
-            let mut environment = Task::new(task.model(), specification.clone()).unwrap();
-            let mut policy = |s: &usize, l: &Multipliers, rng: &mut Rng| policy.act(s, l, rng);
+            let agent = Agent::builder(specification.requirements().to_vec()).step_size(0.1);
+            let mut agent = agent.epoch(EpochLength::Fixed(50)).multipliers(start).build().unwrap();
+            let mut environment = Simulator::new(task.model(), specification.clone()).unwrap();
             let mut rng = Rng::stream(seed, 0);
-            execute(&mut environment, &mut policy, &mut dynamics, 400_000, &mut rng, &mut Silent)
+            execute(&mut environment, policy, &mut agent, 400_000, &mut rng, &mut Silent)
                 .unwrap()
                 .averages
                 .as_slice()

@@ -1,6 +1,6 @@
 //! π(s, λ) of a finite model, computed when it is needed and kept as long as it is right.
 
-use acrl::{Multipliers, Policy, Rng};
+use acrl::{FinitePolicy, Multipliers, Rng};
 
 use crate::chain::Chain;
 use crate::maximise::maximise_from;
@@ -71,17 +71,17 @@ impl<'a> ExactPolicy<'a> {
     }
 }
 
-impl Policy<usize, usize> for ExactPolicy<'_> {
+impl FinitePolicy for ExactPolicy<'_> {
     /// π(s, λ). Should policy iteration fail for numerical reasons, the last rule stays in use and
     /// [`failure`](Self::failure) tells.
     #[inline]
-    fn act(&mut self, state: &usize, multipliers: &Multipliers, _: &mut Rng) -> usize {
+    fn act(&mut self, state: usize, multipliers: &Multipliers, _: &mut Rng) -> usize {
         if (multipliers.as_slice() != self.multipliers || self.cones.is_empty())
             && let Err(failure) = self.select(multipliers)
         {
             self.failed = Some(failure);
         }
-        self.cones.first().map_or(0, |cone| cone.rule[*state])
+        self.cones.first().map_or(0, |cone| cone.rule[state])
     }
 }
 

@@ -145,7 +145,7 @@ impl Held {
         let mut observation = rows(environment.observation_space().len());
         let mut actions = rows(environment.action_space().len());
         let (mut named, mut rewards) = (rows(environment.reward_names().len()), rows(task.scales().len()));
-        let hold = policy.hold().max(1);
+        let hold = policy.action_repeat().max(1);
         for step in 0..steps {
             if step % hold == 0 {
                 environment.observe(&self.state, &mut observation);

@@ -243,7 +243,7 @@ impl Ppo {
             curriculum: WeightCurriculum::new(task, settings.sampler, num_envs, &mut rngs),
             coverage: Coverage::new(),
             seen: RewardSample::default(),
-            hold: settings.hold.unwrap_or_else(|| environment.hold()).max(1),
+            hold: settings.hold.unwrap_or_else(|| environment.action_repeat()).max(1),
             state,
             rngs,
             rng,

@@ -137,11 +137,11 @@ impl VecPolicy for TrainedPolicy {
         }
     }
 
-    fn hold(&self) -> usize {
+    fn action_repeat(&self) -> usize {
         match self {
-            Self::Mlp(policy) => policy.hold(),
-            Self::Rbf(policy) => policy.hold(),
-            Self::Snapshots(policies) => policies.hold(),
+            Self::Mlp(policy) => policy.action_repeat(),
+            Self::Rbf(policy) => policy.action_repeat(),
+            Self::Snapshots(policies) => policies.action_repeat(),
         }
     }
 }
@@ -210,7 +210,7 @@ impl TrainedPolicy {
                 let meta = Meta::Mlp {
                     inputs: policy.inputs().clone(),
                     heads: policy.heads().clone(),
-                    hold: policy.hold(),
+                    hold: policy.action_repeat(),
                     shape: policy.actor().shape().to_vec(),
                     sampling: policy.is_sampling(),
                 };
@@ -274,7 +274,7 @@ impl TrainedPolicy {
                 let policies = parts
                     .map(|(k, meta)| Self::from_meta(meta, &format!("{prefix}{k}."), container))
                     .collect::<Result<Vec<_>, _>>()?;
-                if policies.iter().any(|policy| policy.hold() != policies[0].hold()) {
+                if policies.iter().any(|policy| policy.action_repeat() != policies[0].action_repeat()) {
                     return Err(wrong(
                         "its policies that take turns hold actions for different times".to_owned(),
                     ));

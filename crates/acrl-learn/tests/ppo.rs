@@ -37,7 +37,7 @@ impl VecEnv for Line {
         &[Interval { low: 0.0, high: 1.0 }]
     }
     fn action_space(&self) -> &[ActionPart] {
-        &[ActionPart::Number(Interval { low: -1.0, high: 1.0 }), ActionPart::Choice(2)]
+        &[ActionPart::Continuous(Interval { low: -1.0, high: 1.0 }), ActionPart::Discrete(2)]
     }
     fn reward_names(&self) -> &[String] {
         &self.names
@@ -157,7 +157,7 @@ fn a_policy_that_settles_well_but_cannot_mix_is_steered_by_its_library() {
     let task = VecTask::new(&line, specification).unwrap();
     let library = settle(&task, &mut Undecided, 0).unwrap();
     let rehearsed = calibrate(&task, &mut Undecided, &library, 0).unwrap();
-    assert_eq!(rehearsed[0].advice.steering, Executor::PolicyLibrary);
+    assert_eq!(rehearsed[0].advice.steering, Executor::Library);
     assert!(rehearsed[0].missed == 0.0, "{rehearsed:?}");
     let by_policy = rehearsed.iter().find(|way| way.advice.steering == Executor::Policy).unwrap();
     assert!(by_policy.missed > 0.0 || by_policy.objective < rehearsed[0].objective, "{rehearsed:?}");
@@ -231,7 +231,7 @@ fn a_policy_file_comes_back_whole_and_knows_its_environment() {
         policy,
         coverage: training.coverage().clone(),
         seen: training.seen().clone(),
-        advice: ExecutionDefaults { step_size: 0.5, epoch: 10, steering: Executor::PolicyLibrary },
+        advice: ExecutionDefaults { step_size: 0.5, epoch: 10, steering: Executor::Library },
         training: TrainingRecord {
             learner: training.learner().into(),
             method: training.method().into(),

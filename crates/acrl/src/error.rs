@@ -1,4 +1,4 @@
-//! What can go wrong, said in the words of the problem and with the value that caused it.
+//! Errors, in the words of the problem and with the value that caused them.
 
 use crate::ModelError;
 
@@ -67,7 +67,7 @@ pub enum Error {
         /// The action asked for.
         action: usize,
     },
-    /// An environment that fails.
+    /// A failure of the environment.
     #[error("the environment failed: {0}")]
     Environment(String),
     /// A finite model with a fault.

@@ -179,7 +179,7 @@ fn sampler(setting: WeightSamplerSetting) -> WeightSampler {
 
 fn ppo_settings(problem: &ContinuousProblem, task: &VecTask<'_>, steps: Option<u64>) -> PpoConfig {
     let train = &problem.train;
-    let hold = train.hold.unwrap_or_else(|| task.environment().hold()).max(1);
+    let hold = train.hold.unwrap_or_else(|| task.environment().action_repeat()).max(1);
     let default = PpoConfig::default();
     PpoConfig {
         decisions: steps.map_or(default.decisions, |steps| steps.div_ceil(hold as u64)),
@@ -420,7 +420,7 @@ fn report(
         let ExecutionDefaults { step_size, epoch, steering } = file.advice;
         let steering = match steering {
             Executor::Policy => "its multipliers",
-            Executor::PolicyLibrary => "its library",
+            Executor::Library => "its library",
         };
         let advice = format!(
             "it will run steered by {steering}, with epochs of {epoch} steps and step size {step_size}"

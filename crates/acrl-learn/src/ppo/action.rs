@@ -18,8 +18,8 @@ impl ActionHeads {
     pub fn new(parts: &[ActionPart]) -> Result<Self, Error> {
         for (index, part) in parts.iter().enumerate() {
             let fine = match part {
-                ActionPart::Choice(n) => *n >= 2,
-                ActionPart::Number(range) => range.width() > 0.0,
+                ActionPart::Discrete(n) => *n >= 2,
+                ActionPart::Continuous(range) => range.width() > 0.0,
             };
             if !fine {
                 return Err(Error::Environment(format!(
@@ -43,14 +43,14 @@ impl ActionHeads {
 
     /// The number of deviations σ.
     pub fn numbers(&self) -> usize {
-        self.parts.iter().filter(|part| matches!(part, ActionPart::Number(_))).count()
+        self.parts.iter().filter(|part| matches!(part, ActionPart::Continuous(_))).count()
     }
 
     /// An action in the environment's units: u in units of half the interval, or a choice as it is.
     #[inline]
     pub fn to_environment(part: ActionPart, u: f64) -> f64 {
         match part {
-            ActionPart::Number(range) if range.is_bounded() => {
+            ActionPart::Continuous(range) if range.is_bounded() => {
                 0.5 * (range.low + range.high) + 0.5 * range.width() * u
             }
             _ => u,
@@ -63,8 +63,8 @@ impl ActionHeads {
         let mut row = 0;
         for (index, &part) in self.parts.iter().enumerate() {
             let u = match part {
-                ActionPart::Number(_) => f64::from(output(row)),
-                ActionPart::Choice(n) => {
+                ActionPart::Continuous(_) => f64::from(output(row)),
+                ActionPart::Discrete(n) => {
                     let mut best = 0;
                     for k in 1..n {
                         if output(row + k) > output(row + best) {
@@ -96,7 +96,7 @@ impl ActionHeads {
         let (mut row, mut number) = (0, 0);
         for (index, &part) in self.parts.iter().enumerate() {
             match part {
-                ActionPart::Number(_) => {
+                ActionPart::Continuous(_) => {
                     let num_envs = output.row(row).iter().zip(noise.row(number)).zip(log.iter_mut());
                     let sizes = deviations.row(number);
                     for (env, (((mean, noise), log), (size, log_size))) in num_envs.zip(sizes).enumerate() {
@@ -105,7 +105,7 @@ impl ActionHeads {
                     }
                     number += 1;
                 }
-                ActionPart::Choice(n) => {
+                ActionPart::Discrete(n) => {
                     for (env, (rng, log)) in rngs.iter_mut().zip(log.iter_mut()).enumerate() {
                         let logit = |k: usize| output.row(row + k)[env];
                         let total = log_sum_exp(n, logit);
@@ -142,7 +142,7 @@ impl ActionHeads {
         for (index, &part) in self.parts.iter().enumerate() {
             let action = &actions[index * stride..][..num_envs];
             match part {
-                ActionPart::Number(_) => {
+                ActionPart::Continuous(_) => {
                     let (inverse, log_size) = deviations.inverse(number);
                     let (mean, inverse) = (&outputs[row * stride..][..num_envs], &inverse[..num_envs]);
                     let log_size = &log_size[..num_envs];
@@ -152,7 +152,7 @@ impl ActionHeads {
                     }
                     number += 1;
                 }
-                ActionPart::Choice(n) => {
+                ActionPart::Discrete(n) => {
                     for b in 0..num_envs {
                         let logit = |k: usize| outputs[(row + k) * stride + b];
                         log[b] += logit(action[b] as usize) - log_sum_exp(n, logit);
@@ -178,7 +178,7 @@ impl ActionHeads {
         for (index, &part) in self.parts.iter().enumerate() {
             let action = &actions[index * stride..][..num_envs];
             match part {
-                ActionPart::Number(_) => {
+                ActionPart::Continuous(_) => {
                     let mean = &mut outputs[row * stride..][..num_envs];
                     let (inverse, d_log_size) = deviations.inverse_mut(number);
                     let (inverse, d_log_size) = (&inverse[..num_envs], &mut d_log_size[..num_envs]);
@@ -189,7 +189,7 @@ impl ActionHeads {
                     }
                     number += 1;
                 }
-                ActionPart::Choice(n) => {
+                ActionPart::Discrete(n) => {
                     for b in 0..num_envs {
                         let at = |k: usize| (row + k) * stride + b;
                         let total = log_sum_exp(n, |k| outputs[at(k)]);
@@ -330,8 +330,8 @@ impl Noise {
 /// The number of outputs of a part.
 fn width(part: ActionPart) -> usize {
     match part {
-        ActionPart::Number(_) => 1,
-        ActionPart::Choice(n) => n,
+        ActionPart::Continuous(_) => 1,
+        ActionPart::Discrete(n) => n,
     }
 }
 
@@ -348,8 +348,8 @@ mod tests {
     use acrl::Interval;
 
     fn heads() -> ActionHeads {
-        let number = ActionPart::Number(Interval::new(-1.0, 3.0));
-        ActionHeads::new(&[number, ActionPart::Choice(3), number]).unwrap()
+        let number = ActionPart::Continuous(Interval::new(-1.0, 3.0));
+        ActionHeads::new(&[number, ActionPart::Discrete(3), number]).unwrap()
     }
 
     #[test]
@@ -457,7 +457,7 @@ mod tests {
         let mut action = [0.0; 3];
         heads().mode(|k| [0.5, 0.0, 2.0, 1.0, -1.0][k], |k, u| action[k] = u);
         assert_eq!(action, [2.0, 1.0, -1.0]);
-        assert!(ActionHeads::new(&[ActionPart::Choice(1)]).is_err());
-        assert!(ActionHeads::new(&[ActionPart::Number(Interval::new(1.0, 1.0))]).is_err());
+        assert!(ActionHeads::new(&[ActionPart::Discrete(1)]).is_err());
+        assert!(ActionHeads::new(&[ActionPart::Continuous(Interval::new(1.0, 1.0))]).is_err());
     }
 }

@@ -54,7 +54,7 @@ impl UnconditionedPpo {
         Ok(Self {
             networks: Networks::with_heads(Inputs::blind(task)?, heads, None, &settings, &mut rng)?,
             seen: RewardSample::default(),
-            hold: settings.hold.unwrap_or_else(|| environment.hold()).max(1),
+            hold: settings.hold.unwrap_or_else(|| environment.action_repeat()).max(1),
             state,
             rngs,
             rng,

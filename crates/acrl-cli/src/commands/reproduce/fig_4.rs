@@ -22,7 +22,7 @@ pub(super) fn primal_dual_on_example_1(plan: &Plan<'_>) -> anyhow::Result<Found>
     let settings = PrimalDualConfig { records: 4_000, ..PrimalDualConfig::default() };
     let train = |settings: &PrimalDualConfig, from: f64| {
         let mut observer = |event: &Event<'_>| {
-            if let Event::Iteration { iteration, of, .. } = event {
+            if let Event::Iteration { iteration, total: of, .. } = event {
                 plan.share.reach(from + 0.45 * *iteration as f64 / *of as f64);
             }
             plan.share.stop.flow()
