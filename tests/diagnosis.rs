@@ -14,7 +14,7 @@ use acrl::{
     Simulator, Specification, VecPolicy, VecTask, execute,
 };
 use acrl_envs::{PlanarParameters, RandomPlanar, Region};
-use acrl_exact::{ExactPolicy, FiniteTask, SolveOptions, most_slack, witness};
+use acrl_exact::{ExactPolicy, FiniteTask, SolveOptions, exact_evidence, most_slack};
 use acrl_learn::{PpoConfig, Tabular, TabularConfig, TabularPolicy, settle};
 use common::{Trained, Way, execute as execute_planar, shortfall};
 
@@ -203,7 +203,7 @@ fn tolerances(scales: &[f64]) -> Vec<f64> {
     scales.iter().map(|scale| TOLERANCE * scale).collect()
 }
 
-/// The report, with the exact model as a witness, and what a learnt policy settles at.
+/// The report, with the exact model as exact evidence, and what a learnt policy settles at.
 fn judge_finite(
     task: &FiniteTask<'_>,
     runs: &[Execution<usize>],
@@ -211,7 +211,8 @@ fn judge_finite(
     settled: &[Vec<f64>],
 ) -> RunReport {
     let longest = runs.iter().map(|run| run.epoch).max().unwrap();
-    let (exact, multiplier_limit) = witness(task, STEP_SIZE * longest as f64 / epoch.start() as f64).unwrap();
+    let (exact, multiplier_limit) =
+        exact_evidence(task, STEP_SIZE * longest as f64 / epoch.start() as f64).unwrap();
     let symptoms = DiagnosisInput {
         scales: task.scales().to_vec(),
         tolerances: tolerances(task.scales()),
@@ -446,7 +447,7 @@ impl Planar {
     }
 }
 
-/// The report, with the rewards seen and the settled averages as witnesses.
+/// The report, with the rewards seen and the settled averages as evidence.
 fn judge_planar(
     task: &VecTask<'_>,
     runs: &[Execution<Vec<f64>>],

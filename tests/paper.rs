@@ -132,9 +132,9 @@ fn proposition_1_optimal_policies_are_lagrangian_maximisers_at_the_optimal_multi
         weights.extend_from_slice(best.multipliers.as_slice());
         let actions = optimal_actions(&task, &weights).unwrap();
         for component in best.mixture.iter().filter(|c| c.weight > 1e-6) {
-            let occupancy = task.occupancy(&component.rule).unwrap();
+            let occupancy = task.occupancy(&component.actions).unwrap();
             for s in 0..model.states() {
-                let action = component.rule[s];
+                let action = component.actions[s];
                 let visited = occupancy[model.choices(s).start + action] > 1e-9;
                 assert!(!visited || actions[s].contains(&action), "{name}: state {s}, action {action}");
             }
@@ -190,12 +190,12 @@ fn where_the_maximiser_is_unique_the_policies_approach_the_optimal_one() {
     let task = FiniteTask::new(&model, &specification).unwrap();
     let actions = optimal_actions(&task, &[1.0, 0.0, 0.0]).unwrap();
     assert!(actions.iter().all(|a| a.len() == 1), "the set of maximisers is a singleton");
-    let star = maximise(&task, &[1.0, 0.0, 0.0]).unwrap().rule;
+    let star = maximise(&task, &[1.0, 0.0, 0.0]).unwrap().actions;
     let agent = Agent::builder(specification.requirements().to_vec()).step_size(0.5);
     let agent = agent.epoch(EpochLength::Fixed(10));
     let mut agent = agent.multipliers(Multipliers::new(vec![3.0, 3.0]).unwrap()).build().unwrap();
     let mut policy = ExactPolicy::new(&task);
-    assert_ne!(policy.rule(agent.multipliers()).unwrap(), star, "it starts elsewhere");
+    assert_ne!(policy.actions(agent.multipliers()).unwrap(), star, "it starts elsewhere");
     let mut environment = Simulator::new(&model, specification).unwrap();
     let mut lambdas = Vec::new();
     let mut observer = |event: &Event<'_>| {
@@ -207,7 +207,7 @@ fn where_the_maximiser_is_unique_the_policies_approach_the_optimal_one() {
     execute(&mut environment, &mut policy.clone(), &mut agent, 20_000, &mut Rng::new(0), &mut observer)
         .unwrap();
     for lambda in &lambdas[1_000..] {
-        assert_eq!(policy.rule(lambda).unwrap(), star);
+        assert_eq!(policy.actions(lambda).unwrap(), star);
     }
 }
 
@@ -222,7 +222,7 @@ fn fig_3_every_policy_visited_is_infeasible_and_the_averages_are_one_third() {
     }
     let mut policy = ExactPolicy::new(&task);
     for epoch in &seen {
-        let values = task.values(policy.rule(&epoch.before).unwrap()).unwrap();
+        let values = task.values(policy.actions(&epoch.before).unwrap()).unwrap();
         assert!(!values.meets(task.bounds(), 0.01));
     }
     for epoch in &seen[100..] {
@@ -247,7 +247,7 @@ fn fig_3_the_policy_at_r1_switches_with_the_multiplier() {
         if (l[0] - l[1]).abs() < 1e-9 || (l[0] - 1.0).abs() < 1e-9 {
             continue; // a tie up to rounding
         }
-        let stay = policy.rule(&epoch.before).unwrap()[1] == 1;
+        let stay = policy.actions(&epoch.before).unwrap()[1] == 1;
         assert_eq!(stay, l[0] > 1.0 && l[0] > l[1], "{l:?}");
         if stay { stays += 1 } else { leaves += 1 }
     }
@@ -394,7 +394,7 @@ fn fig_4_primal_dual_oscillates_switches_late_overshoots_and_is_right_on_average
         let mut maximiser = ExactPolicy::new(&task);
         let (mut longest, mut since) = (0, None);
         for snapshot in &found.record {
-            let wanted = maximiser.rule(&snapshot.multipliers).unwrap()[0];
+            let wanted = maximiser.actions(&snapshot.multipliers).unwrap()[0];
             if snapshot.probabilities[wanted] < 0.5 {
                 longest = longest.max(snapshot.rollout - *since.get_or_insert(snapshot.rollout));
             } else {

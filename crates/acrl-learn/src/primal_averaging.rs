@@ -89,7 +89,7 @@ pub fn visits(
     let run = execute(&mut environment, &mut policy, &mut agent, steps, rng, &mut observer)?;
     let mut rules: Vec<VisitedRule> = Vec::new();
     for lambda in &lambdas[..lambdas.len() - 1] {
-        let rule = exact.rule(lambda)?;
+        let rule = exact.actions(lambda)?;
         match rules.iter_mut().find(|visited| visited.rule == rule) {
             Some(visited) => visited.count += 1,
             None => rules.push(VisitedRule { rule: rule.to_vec(), count: 1 }),

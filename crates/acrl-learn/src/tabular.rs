@@ -445,7 +445,7 @@ mod tests {
         let task = FiniteTask::new(&model, &third()).unwrap();
         for lambda in [[1.5, 2.0], [2.0, 1.5], [0.4, 0.7], [0.7, 0.4], [1.4, 0.3], [0.0, 9.0]] {
             let weights = [1.0, lambda[0], lambda[1]];
-            let exact = acrl_exact::maximise(&task, &weights).unwrap().rule;
+            let exact = acrl_exact::maximise(&task, &weights).unwrap().actions;
             assert_eq!(policy.rule(&Multipliers::new(lambda.to_vec()).unwrap()), exact, "{lambda:?}");
         }
     }

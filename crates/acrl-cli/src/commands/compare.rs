@@ -237,7 +237,7 @@ impl Contest<'_> {
         let feasible = weightings.iter().filter(|w| w.feasible).count();
         let chosen = best(task, &weightings).context("no weighting was tried")?;
         let weights = chosen.multipliers.weights(task.has_objective());
-        let policy = Stationary::of_rule(task.model(), &acrl_exact::maximise(task, &weights)?.rule)?;
+        let policy = Stationary::of_rule(task.model(), &acrl_exact::maximise(task, &weights)?.actions)?;
         let values = self.frozen(&policy)?;
         self.entry(
             "fixed weights",

@@ -11,7 +11,8 @@ use acrl::{
 };
 use acrl_envs::RunSettings;
 use acrl_exact::{
-    ExactPolicy, FiniteTask, MixedPolicy, Solution, SolveOptions, SteeredPolicy, almost_sure, solve, witness,
+    ExactPolicy, FiniteTask, PolicySetExecutor, Solution, SolveOptions, TimeSharingExecutor, almost_sure,
+    exact_evidence, solve,
 };
 use acrl_report::{Figure, Report};
 use anyhow::{Context as _, bail, ensure};
@@ -439,7 +440,7 @@ fn execute_exact(
     }
     let mut agent = agent.build()?;
     if let (Some(answer), Acting::Policies) = (answer, acting) {
-        let policy = &mut SteeredPolicy::new(answer, task.has_objective());
+        let policy = &mut PolicySetExecutor::new(answer, task.has_objective());
         return Ok(execute_finite(&mut environment, policy, &mut agent, steps, &mut rng, observer)?);
     }
     if let (Some(answer), Acting::Mixture) = (answer, acting) {
@@ -447,7 +448,7 @@ fn execute_exact(
             EpochLength::Fixed(length) => Some(length),
             EpochLength::Auto(_) => None,
         };
-        let policy = &mut MixedPolicy::new(answer, round);
+        let policy = &mut TimeSharingExecutor::new(answer, round);
         return Ok(execute_finite(&mut environment, policy, &mut agent, steps, &mut rng, observer)?);
     }
     let mut policy = ExactPolicy::new(task);
@@ -472,14 +473,14 @@ pub(crate) fn report(
         return Ok(first);
     }
     let longer = first.epoch as f64 / loaded.run.epoch_length().start() as f64;
-    let (exact, multiplier_limit) = witness(task, loaded.run.step_size * longer)?;
+    let (exact, multiplier_limit) = exact_evidence(task, loaded.run.step_size * longer)?;
     // In a model of several parts the averages of the runs are what this policy settles at, and no
     // switching takes it out of the part in which it is.
     let ended: Vec<Vec<f64>> = executions.iter().map(|run| run.averages.requirements().to_vec()).collect();
     // A solved policy can do no more than its policies can.
     let cached: Vec<Vec<f64>> = match &loaded.answered {
-        Some(Answered { answer, acting, .. }) if *acting != Acting::Exact && answer.parts.len() == 1 => {
-            answer.parts[0].values.iter().map(|values| values[1..].to_vec()).collect()
+        Some(Answered { answer, acting, .. }) if *acting != Acting::Exact && answer.components.len() == 1 => {
+            answer.components[0].values.iter().map(|values| values[1..].to_vec()).collect()
         }
         _ => Vec::new(),
     };

@@ -100,7 +100,7 @@ pub(super) fn a_crl(plan: &Plan<'_>) -> anyhow::Result<Found> {
     let (mut stays, mut second_larger, mut first_larger) = (0, 0, 0);
     let mut rules = Vec::new();
     for (k, lambda) in seen.multipliers.iter().take(1_000).enumerate() {
-        let rule = policy.rule(lambda)?.to_vec();
+        let rule = policy.actions(lambda)?.to_vec();
         feasible += usize::from(task.values(&rule)?.meets(task.bounds(), 0.01));
         at_a_third += usize::from((seen.share(k, EPOCH, 1) - THIRD).abs() < 1e-9);
         let [first, second] = [0, 1].map(|i| lambda.as_slice()[i]);

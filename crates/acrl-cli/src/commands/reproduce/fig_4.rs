@@ -143,7 +143,7 @@ fn lags(task: &FiniteTask<'_>, record: &[Snapshot]) -> anyhow::Result<Vec<u64>> 
     let mut maximiser = ExactPolicy::new(task);
     let (mut lags, mut since) = (Vec::new(), None);
     for snapshot in record {
-        let wanted = maximiser.rule(&snapshot.multipliers)?[0];
+        let wanted = maximiser.actions(&snapshot.multipliers)?[0];
         if snapshot.probabilities[wanted] < 0.5 {
             since.get_or_insert(snapshot.rollout);
         } else if let Some(since) = since.take() {
