@@ -52,7 +52,7 @@ fn library(name: &str, steps: u64) -> Vec<f64> {
     let Source::Model(model) = &problem.source else { unreachable!("bundled problems carry their model") };
     let task = FiniteTask::new(model, &problem.specification).unwrap();
     let requirements = problem.specification.requirements().to_vec();
-    let mut dynamics = DualDynamics::new(requirements, problem.run.step_size, problem.run.epoch_length())
+    let mut dynamics = DualDynamics::new(requirements, problem.run.step_size(), problem.run.epoch_length())
         .unwrap()
         .with_scales(task.objective_scale(), task.scales())
         .unwrap();
@@ -126,7 +126,7 @@ fn continuous_policies() {
     let parameters = PlanarParameters { speed_limit: Some(2.0), ..PlanarParameters::default() };
     let planar = Planar::new(parameters).unwrap();
     let task = VecTask::new(&planar, planar.specification().unwrap()).unwrap();
-    let mut ppo = Ppo::new(&task, PpoConfig { hold: Some(1), ..PpoConfig::default() }, 0).unwrap();
+    let mut ppo = Ppo::new(&task, PpoConfig { action_repeat: Some(1), ..PpoConfig::default() }, 0).unwrap();
     let mut actor_critic = ActorCritic::new(&task, ActorCriticConfig::default(), 0).unwrap();
     for _ in 0..10 {
         ppo.iterate(&task).unwrap();
