@@ -52,7 +52,7 @@ fn library(name: &str, steps: u64) -> Vec<f64> {
     let task = FiniteTask::new(model, &problem.specification).unwrap();
     let requirements = problem.specification.requirements().to_vec();
     let agent =
-        Agent::builder(requirements).step_size(problem.run.step_size).epoch(problem.run.epoch_length());
+        Agent::builder(requirements).step_size(problem.run.step_size()).epoch(problem.run.epoch_length());
     let mut agent = agent.scales(task.objective_scale(), task.scales()).build().unwrap();
     let mut environment = Simulator::new(model, problem.specification.clone()).unwrap();
     let mut policy = ExactPolicy::new(&task);
@@ -123,7 +123,7 @@ fn continuous_policies() {
     let parameters = PlanarParameters { speed_limit: Some(2.0), ..PlanarParameters::default() };
     let planar = Planar::new(parameters).unwrap();
     let task = VecTask::new(&planar, planar.specification().unwrap()).unwrap();
-    let mut ppo = Ppo::new(&task, PpoConfig { hold: Some(1), ..PpoConfig::default() }, 0).unwrap();
+    let mut ppo = Ppo::new(&task, PpoConfig { action_repeat: Some(1), ..PpoConfig::default() }, 0).unwrap();
     let mut actor_critic = ActorCritic::new(&task, ActorCriticConfig::default(), 0).unwrap();
     for _ in 0..10 {
         ppo.iterate(&task).unwrap();

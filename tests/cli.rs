@@ -13,7 +13,7 @@ use program::{acrl, close, json, number, root, text};
 
 #[test]
 fn solve_finds_the_optimum_of_example_1() {
-    let (object, status) = json(&["solve", "problems/monitoring.toml"]);
+    let (object, status) = json(&["solve", "crates/acrl-envs/problems/monitoring.toml"]);
     assert_eq!((object["status"].as_str(), status), (Some("optimal"), 0));
     close(&object["objective"], 1.0 / 3.0, 1e-6);
     close(&object["multipliers"]["r1"], 1.0, 1e-6);
@@ -30,7 +30,7 @@ fn solve_finds_the_optimum_of_example_1() {
 
 #[test]
 fn run_on_example_1_is_the_papers_figure_3() {
-    let (object, status) = json(&["run", "problems/monitoring.toml", "--steps", "10000"]);
+    let (object, status) = json(&["run", "crates/acrl-envs/problems/monitoring.toml", "--steps", "10000"]);
     assert_eq!((object["epoch"].as_u64(), status), (Some(10), 0));
     for name in ["r0", "r1", "r2"] {
         close(&object["averages"][name], 1.0 / 3.0, 0.004);
@@ -40,7 +40,7 @@ fn run_on_example_1_is_the_papers_figure_3() {
         assert!(number(&multiplier["min"]) >= 0.7 && number(&multiplier["max"]) <= 1.15, "{multiplier}");
     }
     assert_eq!(object["diagnosis"]["verdict"], "met");
-    let (object, _) = json(&["run", "problems/monitoring.toml", "--steps", "1000000"]);
+    let (object, _) = json(&["run", "crates/acrl-envs/problems/monitoring.toml", "--steps", "1000000"]);
     for name in ["r0", "r1", "r2"] {
         close(&object["averages"][name], 1.0 / 3.0, 1e-4);
     }
@@ -50,7 +50,7 @@ fn run_on_example_1_is_the_papers_figure_3() {
 fn harder_requirements_are_met_by_auto_and_impossible_ones_are_named() {
     let harder = [
         "run",
-        "problems/monitoring.toml",
+        "crates/acrl-envs/problems/monitoring.toml",
         "--require",
         "r1>=0.46",
         "--require",
@@ -69,7 +69,7 @@ fn harder_requirements_are_met_by_auto_and_impossible_ones_are_named() {
 
     let impossible = [
         "run",
-        "problems/monitoring.toml",
+        "crates/acrl-envs/problems/monitoring.toml",
         "--require",
         "r1>=0.55",
         "--require",
@@ -84,22 +84,30 @@ fn harder_requirements_are_met_by_auto_and_impossible_ones_are_named() {
 
 #[test]
 fn solve_says_what_conflicts_and_what_would_help() {
-    let args = ["solve", "problems/monitoring.toml", "--require", "r1>=0.55", "--require", "r2>=0.55"];
+    let args = [
+        "solve",
+        "crates/acrl-envs/problems/monitoring.toml",
+        "--require",
+        "r1>=0.55",
+        "--require",
+        "r2>=0.55",
+    ];
     let (object, status) = json(&args);
     assert_eq!((object["status"].as_str(), status), (Some("infeasible"), 1));
     assert_eq!(object["conflict"], serde_json::json!(["r1", "r2"]));
     close(&object["relax"]["uniform"], 0.05, 1e-6);
     close(&object["relax"]["alone"]["r1"], 0.1, 1e-6);
     // The relaxation is enough, and a little less is not.
-    let relaxed =
-        |c: &str| acrl(&["solve", "problems/monitoring.toml", "--require", c, "--require", "r2>=0.55"]);
+    let relaxed = |c: &str| {
+        acrl(&["solve", "crates/acrl-envs/problems/monitoring.toml", "--require", c, "--require", "r2>=0.55"])
+    };
     assert_eq!(relaxed("r1>=0.45").status.code(), Some(0));
     assert_eq!(relaxed("r1>=0.451").status.code(), Some(1));
 }
 
 #[test]
 fn directions_signs_and_two_sided_requirements_come_back_as_given() {
-    let (object, _) = json(&["solve", "problems/queue.toml"]);
+    let (object, _) = json(&["solve", "crates/acrl-envs/problems/queue.toml"]);
     assert!(number(&object["objective"]) > 0.0, "power is minimised and positive");
     assert!(number(&object["values"]["queue"]) <= 4.0 + 1e-6 && number(&object["values"]["queue"]) > 0.0);
     assert!(number(&object["bounds"][0]) <= number(&object["bounds"][1]));
@@ -128,13 +136,32 @@ fn a_model_in_arrays_is_solved_as_the_problem_that_it_is() {
 
 #[test]
 fn many_runs_give_the_same_numbers_on_one_thread_and_on_all() {
-    let args = ["run", "problems/queue.toml", "--runs", "8", "--steps", "20000", "--seed", "3", "--json"];
+    let args = [
+        "run",
+        "crates/acrl-envs/problems/queue.toml",
+        "--runs",
+        "8",
+        "--steps",
+        "20000",
+        "--seed",
+        "3",
+        "--json",
+    ];
     let one = acrl(&[&args[..], &["--threads", "1"]].concat()).stdout;
     let all = acrl(&args).stdout;
     assert!(!one.is_empty() && one == all);
-    let other =
-        acrl(&["run", "problems/queue.toml", "--runs", "8", "--steps", "20000", "--seed", "4", "--json"])
-            .stdout;
+    let other = acrl(&[
+        "run",
+        "crates/acrl-envs/problems/queue.toml",
+        "--runs",
+        "8",
+        "--steps",
+        "20000",
+        "--seed",
+        "4",
+        "--json",
+    ])
+    .stdout;
     assert_ne!(one, other, "the seed matters");
 }
 

@@ -15,7 +15,7 @@ use acrl::{
 };
 use acrl_envs::{PlanarParameters, RandomPlanar, Region};
 use acrl_exact::{ExactPolicy, FiniteTask, SolveOptions, exact_evidence, most_slack};
-use acrl_learn::{PpoConfig, Tabular, TabularConfig, TabularPolicy, settle};
+use acrl_learn::{Tabular, TabularConfig, TabularPolicy, evaluate_library};
 use common::{Trained, Way, execute as execute_planar, shortfall};
 
 /// What is the matter, in truth.
@@ -296,7 +296,8 @@ fn finite(kind: Kind, seed: u64, score: &mut Score) {
             }
             Kind::UnderTrained => {
                 let steps = 10 + rng.index(100) as u64;
-                let learner = Tabular::new(TabularConfig { steps, ..TabularConfig::default() }).unwrap();
+                let learner =
+                    Tabular::new(TabularConfig { total_steps: steps, ..TabularConfig::default() }).unwrap();
                 let environment = Simulator::new(&model, specification.clone()).unwrap();
                 let mut policy = learner.train(&environment, &mut rng, &mut Silent).unwrap();
                 let simulated = simulate(&task, &mut policy, &mut rng);
@@ -498,7 +499,7 @@ fn straight(gain: f64, score: &mut Score) {
     let task = VecTask::new(&planar, planar.specification().unwrap()).unwrap();
     let middle = |region: &Region| region.shape.bounds().map(|[low, high]| 0.5 * (low + high));
     let mut policy = Straight { middles: planar.parameters().regions.iter().map(middle).collect() };
-    let library = settle(&task, &mut policy, 0).unwrap();
+    let library = evaluate_library(&task, &mut policy, 0).unwrap();
     let mut runs = |length: u64, steps: u64| {
         execute_planar(&task, &mut policy, &library, Way::fixed(gain * length as f64, length), steps, RUNS)
     };
@@ -557,7 +558,7 @@ fn a_hundred_mixed_cases() {
     for seed in 0..50 {
         finite(KINDS[seed % KINDS.len()], 1_000 + seed as u64, &mut score);
     }
-    let decisions = PpoConfig::default().decisions;
+    let decisions = 4_000_000;
     let trained: Vec<Planar> = (400..406).map(|seed| Planar::new(seed, decisions)).collect();
     let mut weak = (410..).map(|seed: u64| Planar::new(seed, 20_000 << (seed % 5)));
     let mut last = weak.next().unwrap();

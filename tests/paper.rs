@@ -15,10 +15,12 @@ use acrl_exact::{
     ExactPolicy, FiniteTask, Optimum, Solution, SolveOptions, dual_function, maximise, most_slack,
     optimal_actions, solve,
 };
-use acrl_learn::dual_descent::dual_descent;
-use acrl_learn::fixed_weights::{soft_policy, square_grid, sweep};
-use acrl_learn::primal_averaging::{occupancy_weighted, state_wise, trajectory_weighted, visits};
-use acrl_learn::primal_dual::{PrimalDualConfig, primal_dual};
+use acrl_learn::baselines::finite::dual_descent::dual_descent;
+use acrl_learn::baselines::finite::fixed_weights::{soft_policy, square_grid, sweep};
+use acrl_learn::baselines::finite::primal_averaging::{
+    occupancy_weighted, state_wise, trajectory_weighted, visits,
+};
+use acrl_learn::baselines::finite::primal_dual::{PrimalDualConfig, primal_dual};
 
 const THIRD: f64 = 1.0 / 3.0;
 

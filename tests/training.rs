@@ -235,7 +235,7 @@ fn what_cannot_be_trained_or_run_says_why() {
     let path = folder.join("average.toml");
     let text = std::fs::read_to_string(&path).unwrap();
     let (before, after) = text.split_once("[train]").unwrap_or((&text, ""));
-    std::fs::write(&path, format!("{before}\n[train]\ntargets = \"average\"\n{after}")).unwrap();
+    std::fs::write(&path, format!("{before}\n[train]\ncriterion = \"average_reward\"\n{after}")).unwrap();
     let gradient =
         ["train", "average.toml", "-o", "m.safetensors", "--learner", "policy_gradient", "--steps", "100"];
     refused(folder, &gradient, "ppo and actor_critic");

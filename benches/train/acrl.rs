@@ -1,6 +1,6 @@
 //! Our side of `make bench-train`: the command line, the clock and the JSON object that the README describes.
 //!
-//! What is timed is `acrl_learn`'s own PPO, with one value head and in episodes as the others have it.
+//! It times `acrl_learn`'s PPO with one value head and in episodes, as the other programs have it.
 //! `--check` prints a rollout and three full-batch updates instead, for `check.py`.
 #![allow(missing_docs, clippy::print_stdout)]
 
@@ -13,7 +13,7 @@ use std::time::Instant;
 use acrl::VecTask;
 use acrl_envs::{Planar, PlanarParameters};
 use acrl_learn::PpoConfig;
-use acrl_learn::ppo::{EpisodeNotes, Episodes};
+use acrl_learn::ppo::{EpisodeRecord, Episodes};
 use cpu_time::ProcessTime;
 use serde_json::{Value, json};
 
@@ -36,11 +36,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let settings = settings(&arguments.config)?;
     // Not timed: a rollout and its updates, as the others are allowed.
     Episodes::new(&task, settings.clone(), EPISODE, arguments.seed)?.iterate()?;
-    let (num_envs, rollout) = (settings.num_envs, settings.num_envs * settings.segment);
+    let (num_envs, rollout) = (settings.num_envs, settings.num_envs * settings.n_steps);
     let iterations = arguments.steps.div_ceil(rollout).max(1);
     let (wall, cpu) = (Instant::now(), ProcessTime::now());
     let mut training = Episodes::new(&task, settings.clone(), EPISODE, arguments.seed)?;
-    let mut rewards = Vec::with_capacity(iterations * settings.segment);
+    let mut rewards = Vec::with_capacity(iterations * settings.n_steps);
     for _ in 0..iterations {
         rewards.extend_from_slice(training.iterate()?);
     }
@@ -55,7 +55,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         "cpu_seconds": cpu_seconds,
         "steps_per_second": steps as f64 / seconds,
         "peak_gflops": peak::gigaflops(acrl_nn::Instructions::best()),
-        "curve": curve(&rewards, num_envs, settings.segment),
+        "curve": curve(&rewards, num_envs, settings.n_steps),
     });
     println!("{}", if arguments.json { result.to_string() } else { format!("{result:#}") });
     Ok(())
@@ -91,31 +91,31 @@ impl Arguments {
 }
 
 fn settings(config: &str) -> Result<PpoConfig, String> {
-    let (num_envs, passes, minibatch) = match config {
+    let (num_envs, update_epochs, minibatch_size) = match config {
         "A" => (16, 10, 256),
         "B" => (64, 4, 2048),
         _ => return Err(format!("--config is {config}, expected A or B")),
     };
     Ok(PpoConfig {
         num_envs,
-        segment: 128,
-        passes,
-        minibatch,
-        step_size: 3e-4,
-        discount: 0.97,
-        trace: 0.95,
-        clip: 0.2,
-        deviation: 0.6,
-        gradient_norm: 0.5,
-        hidden: vec![64, 64],
+        n_steps: 128,
+        update_epochs,
+        minibatch_size,
+        learning_rate: 3e-4,
+        gamma: 0.97,
+        gae_lambda: 0.95,
+        clip_range: 0.2,
+        init_std: 0.6,
+        max_grad_norm: 0.5,
+        hidden_sizes: vec![64, 64],
         ..PpoConfig::default()
     })
 }
 
 /// At the end of each rollout: environment steps, and the mean of the rewards of the last 20,000 of them.
-fn curve(rewards: &[f32], num_envs: usize, segment: usize) -> Vec<(usize, f64)> {
+fn curve(rewards: &[f32], num_envs: usize, n_steps: usize) -> Vec<(usize, f64)> {
     let window = WINDOW / num_envs;
-    let ends = (segment..=rewards.len()).step_by(segment).filter(|&end| end >= window);
+    let ends = (n_steps..=rewards.len()).step_by(n_steps).filter(|&end| end >= window);
     ends.map(|end| {
         let sum: f64 = rewards[end - window..end].iter().map(|r| f64::from(*r)).sum();
         (end * num_envs, sum / window as f64)
@@ -126,11 +126,11 @@ fn curve(rewards: &[f32], num_envs: usize, segment: usize) -> Vec<(usize, f64)> 
 /// A rollout that contains the end of an episode, and the parameters after some updates with all of it.
 fn check(task: &VecTask<'_>, arguments: &Arguments) -> Result<Value, Box<dyn Error>> {
     let mut settings = settings(&arguments.config)?;
-    settings.minibatch = settings.num_envs * settings.segment;
-    settings.passes = UPDATES;
+    settings.minibatch_size = settings.num_envs * settings.n_steps;
+    settings.update_epochs = UPDATES;
     let mut training = Episodes::new(task, settings.clone(), EPISODE, arguments.seed)?;
-    training.experience()?;
-    let EpisodeNotes {
+    training.collect_rollout()?;
+    let EpisodeRecord {
         parameters,
         inputs,
         actions,
@@ -140,11 +140,11 @@ fn check(task: &VecTask<'_>, arguments: &Arguments) -> Result<Value, Box<dyn Err
         values,
         advantages,
         returns,
-    } = training.notes();
-    training.improve()?;
+    } = training.record();
+    training.update()?;
     Ok(json!({
         "num_envs": settings.num_envs,
-        "decisions": settings.segment,
+        "n_steps": settings.n_steps,
         "updates": UPDATES,
         "parameters": parameters,
         "inputs": inputs,
@@ -155,6 +155,6 @@ fn check(task: &VecTask<'_>, arguments: &Arguments) -> Result<Value, Box<dyn Err
         "values": values,
         "advantages": advantages,
         "returns": returns,
-        "parameters_after": training.notes().parameters,
+        "parameters_after": training.record().parameters,
     }))
 }

@@ -49,7 +49,7 @@ def forward(net: Layers, x: F64) -> F64:
 
 def replay(told: dict[str, Any], speed_limit: float) -> dict[str, float]:
     """The largest difference between what is told and what follows from the formulas, by quantity."""
-    n, steps = told["lanes"], told["decisions"]
+    n, steps = told["num_envs"], told["n_steps"]
 
     def rows(name: str, blocks: int) -> F64:
         return np.asarray(told[name], np.float64).reshape(-1, blocks, n)

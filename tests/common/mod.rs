@@ -7,7 +7,7 @@ use acrl::{
     Agent, EpochLength, Execution, Executor, Multipliers, PolicyLibrary, Rng, Silent, VecExecution,
     VecPolicy, VecTask,
 };
-use acrl_learn::{ExecutionDefaults, MlpPolicy, Ppo, PpoConfig, RewardSample, calibrate, settle};
+use acrl_learn::{ExecutionDefaults, MlpPolicy, Ppo, PpoConfig, RewardSample, calibrate, evaluate_library};
 
 /// A trained policy, what it settles at, what it has seen, and how to execute it.
 pub(crate) struct Trained {
@@ -29,8 +29,8 @@ pub(crate) struct Way {
 
 impl Way {
     /// As the policy advises.
-    pub(crate) fn advised(ExecutionDefaults { step_size, epoch, steering }: ExecutionDefaults) -> Self {
-        Self { step_size, epoch: EpochLength::Auto(epoch), steering, ignoring: false }
+    pub(crate) fn advised(ExecutionDefaults { step_size, epoch, executor }: ExecutionDefaults) -> Self {
+        Self { step_size, epoch: EpochLength::Auto(epoch), steering: executor, ignoring: false }
     }
 
     /// With an epoch that stays as it is, and so without the library.
@@ -42,13 +42,14 @@ impl Way {
 impl Trained {
     /// Trains, settles and rehearses.
     pub(crate) fn new(task: &VecTask<'_>, decisions: u64, seed: u64) -> Self {
-        let mut ppo = Ppo::new(task, PpoConfig { decisions, ..PpoConfig::default() }, seed).unwrap();
+        let total_steps = Some(decisions * task.environment().action_repeat().max(1) as u64);
+        let mut ppo = Ppo::new(task, PpoConfig { total_steps, ..PpoConfig::default() }, seed).unwrap();
         while ppo.iteration() < ppo.iterations() {
             ppo.iterate(task).unwrap();
         }
         let mut policy = ppo.policy();
-        let library = settle(task, &mut policy, seed).unwrap();
-        let advice = calibrate(task, &mut policy, &library, seed).unwrap()[0].advice;
+        let library = evaluate_library(task, &mut policy, seed).unwrap();
+        let advice = calibrate(task, &mut policy, &library, seed).unwrap()[0].defaults;
         Self { policy, library, seen: ppo.seen().clone(), advice }
     }
 

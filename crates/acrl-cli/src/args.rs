@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use acrl::{Executor, Objective, Requirement};
-use acrl_envs::{LearnerSetting, MethodSetting, bundled};
+use acrl_envs::bundled;
+use acrl_learn::{Learner, Method};
 use clap::builder::Styles;
 use clap::builder::styling::{AnsiColor, Effects};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -387,12 +388,12 @@ pub(crate) struct TrainArgs {
 
     /// The learner [default: the problem's, else ppo]
     #[arg(long, value_name = "NAME", value_parser = learner)]
-    pub(crate) learner: Option<LearnerSetting>,
+    pub(crate) learner: Option<Learner>,
 
     /// What to train: a_crl (one policy for all multipliers), or a baseline to compare it with: fixed_weights,
     /// dual_descent, primal_dual, pid_lagrangian or primal_averaging [default: the problem's, else a_crl]
     #[arg(long, value_name = "NAME", value_parser = method)]
-    pub(crate) method: Option<MethodSetting>,
+    pub(crate) method: Option<Method>,
 
     /// Folder for logs and checkpoint [default: runs/ and the policy's name]
     #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
@@ -427,7 +428,7 @@ pub(crate) struct CompareArgs {
     /// Compare these only: a_crl, fixed_weights, dual_descent, primal_dual, pid_lagrangian (continuous problems),
     /// primal_averaging
     #[arg(long, value_name = "NAME,NAME", value_delimiter = ',', value_parser = method)]
-    pub(crate) methods: Vec<MethodSetting>,
+    pub(crate) methods: Vec<Method>,
 
     /// Trainings of each method, with seeds that follow each other (continuous problems) [default: 3]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..=1000))]
@@ -554,11 +555,11 @@ fn sweep(text: &str) -> Result<Sweep, String> {
     }
 }
 
-fn learner(text: &str) -> Result<LearnerSetting, String> {
+fn learner(text: &str) -> Result<Learner, String> {
     text.parse().map_err(|error: acrl_envs::ProblemError| error.to_string())
 }
 
-fn method(text: &str) -> Result<MethodSetting, String> {
+fn method(text: &str) -> Result<Method, String> {
     text.parse().map_err(|error: acrl_envs::ProblemError| error.to_string())
 }
 

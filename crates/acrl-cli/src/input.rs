@@ -3,11 +3,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use acrl::{Agent, AgentBuilder, FiniteCmdp, History, Objective, Requirement, Specification, VecTask};
-use acrl_envs::{Continuous, Problem, RunSettings, TrainSettings, bundled};
+use acrl::{
+    Agent, AgentBuilder, EpochLength, FiniteCmdp, History, Objective, Requirement, Specification, VecTask,
+};
+use acrl_envs::{Continuous, Problem, RunSettings, bundled};
 use acrl_exact::{Executable, FiniteTask, drn, npz};
 use acrl_files::Container;
-use acrl_learn::PolicyFile;
+use acrl_learn::{PolicyFile, TrainSettings};
 use anyhow::{Context as _, bail};
 use serde::Serialize;
 
@@ -133,10 +135,10 @@ impl Input {
         let path = Path::new(input);
         let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default();
         if let Some(problem) = bundled().iter().find(|b| b.name == input).filter(|_| !path.exists()) {
-            return Self::from_problem(problem.text.to_owned(), path);
+            return Self::from_problem(problem.text.to_owned(), path, false);
         }
         match extension {
-            "toml" => Self::from_problem(read_text(path)?, path),
+            "toml" => Self::from_problem(read_text(path)?, path, false),
             "drn" | "npz" => Ok(Arc::new(read_model(path)?).into()),
             "safetensors" => Self::from_policy(path),
             _ if path.is_dir() => bail!("{input} is a folder, {EXPECTED}"),
@@ -149,9 +151,15 @@ impl Input {
         }
     }
 
-    fn from_problem(text: String, path: &Path) -> anyhow::Result<Self> {
+    /// A problem file, or the one that a policy embeds, whose `[train]` is of no use any more.
+    fn from_problem(text: String, path: &Path, embedded: bool) -> anyhow::Result<Self> {
         let problem = Problem::parse(&text).with_context(|| path.display().to_string())?;
         let Problem { source, specification, run, train, .. } = problem;
+        let continuous = matches!(source, acrl_envs::Source::Continuous(_));
+        let train = match embedded {
+            true => TrainSettings::of(continuous),
+            false => TrainSettings::read(&train, continuous).with_context(|| path.display().to_string())?,
+        };
         let model = match source {
             acrl_envs::Source::Model(model) => Arc::new(model),
             acrl_envs::Source::File(file) => read_model(&path.parent().unwrap_or(Path::new("")).join(file))
@@ -181,7 +189,7 @@ impl Input {
         }
         let file = PolicyFile::from_container(container).with_context(|| path.display().to_string())?;
         let embedded = || format!("{}: the problem that it embeds", path.display());
-        let mut problem = match Self::from_problem(file.problem.clone(), path).with_context(embedded)? {
+        let mut problem = match Self::from_problem(file.problem.clone(), path, true).with_context(embedded)? {
             Self::Continuous(problem) => *problem,
             _ => bail!("{}: its problem is finite, expected a continuous one", path.display()),
         };
@@ -200,7 +208,7 @@ impl From<Arc<FiniteCmdp>> for Input {
             model,
             specification: Specification::default(),
             run: RunSettings::default(),
-            train: TrainSettings::default(),
+            train: TrainSettings::of(false),
             answered: None,
         }))
     }
@@ -276,7 +284,7 @@ impl Loaded {
     /// Its configuration.
     pub(crate) fn agent_builder(&self, task: &FiniteTask<'_>) -> AgentBuilder {
         Agent::builder(self.specification.requirements().to_vec())
-            .step_size(self.run.step_size)
+            .step_size(self.run.step_size())
             .epoch(self.run.epoch_length())
             .scales(task.objective_scale(), task.scales())
             .objective(task.has_objective())
@@ -297,16 +305,14 @@ impl Loaded {
 pub(crate) fn apply(run: &mut RunSettings, execution: &Execution, seed: Option<u64>) {
     run.steps = execution.steps.unwrap_or(run.steps);
     run.runs = execution.runs.map_or(run.runs, |runs| runs as usize);
-    run.step_size = execution.step_size.unwrap_or(run.step_size);
-    run.step_size_given |= execution.step_size.is_some();
+    run.step_size = execution.step_size.or(run.step_size);
     run.tolerance = execution.tolerance.unwrap_or(run.tolerance);
     run.seed = seed.unwrap_or(run.seed);
-    run.epoch_given |= matches!(execution.epoch, Some(EpochArg::Fixed(_)));
-    match execution.epoch {
-        Some(EpochArg::Fixed(steps)) => run.epoch = acrl_envs::EpochSetting::Fixed(steps),
-        Some(EpochArg::Auto) => run.epoch = acrl_envs::EpochSetting::Auto,
-        None => {}
-    }
+    run.epoch = match (execution.epoch, run.epoch) {
+        (Some(EpochArg::Fixed(steps)), _) => Some(EpochLength::Fixed(steps)),
+        (Some(EpochArg::Auto), Some(EpochLength::Fixed(steps))) => Some(EpochLength::Auto(steps)),
+        (_, given) => given,
+    };
 }
 
 fn read_text(path: &Path) -> anyhow::Result<String> {

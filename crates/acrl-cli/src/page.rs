@@ -141,7 +141,7 @@ pub(crate) fn run_page(
         ("steps of a run".to_owned(), told.report.steps.to_string()),
         ("runs".to_owned(), told.report.runs.to_string()),
         ("epoch".to_owned(), format!("{} at the end", told.report.epoch)),
-        ("step size".to_owned(), figure(run.step_size, 4)),
+        ("step size".to_owned(), figure(run.step_size(), 4)),
         ("tolerance".to_owned(), figure(run.tolerance, 3)),
     ];
     facts.extend(remarks.steering.map(|steering| ("steered by".to_owned(), steered(steering))));

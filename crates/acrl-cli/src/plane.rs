@@ -142,7 +142,7 @@ impl<'a> Plane<'a> {
         occupation: Option<&Occupation>,
     ) -> anyhow::Result<Vec<Figure>> {
         let mut figures = Vec::new();
-        if !file.policy.is_blind() {
+        if !file.policy.ignores_weights() {
             let multipliers: Vec<f64> = report.multipliers.iter().map(|(_, m)| m.mean).collect();
             figures.push(self.field("policy", task, &file.policy, &multipliers)?);
         }
@@ -197,7 +197,7 @@ impl<'a> Plane<'a> {
     fn model(&self, task: &VecTask<'_>, policy: &TrainedPolicy) -> Option<Model> {
         let TrainedPolicy::Mlp(policy) = policy else { return None };
         let inputs = policy.inputs();
-        if inputs.is_blind() {
+        if inputs.ignores_weights() {
             return None;
         }
         let outputs = policy.heads().parts().iter().map(|part| match part {

@@ -28,7 +28,7 @@ pub(crate) fn print(report: &RunReport, beside: &Beside<'_>, output: &mut Output
         count(report.runs as u64, "run"),
         count(report.steps, "step"),
         report.epoch,
-        figure(beside.run.step_size, 4),
+        figure(beside.run.step_size(), 4),
         match beside.steering {
             Some(Executor::Library) => ", steered by the policy's library",
             _ => "",

@@ -15,8 +15,14 @@ pub struct ProblemError {
 }
 
 impl ProblemError {
-    pub(crate) fn new(message: impl Into<String>) -> Self {
+    /// An error that is not about a line.
+    pub fn new(message: impl Into<String>) -> Self {
         Self { line: None, message: message.into() }
+    }
+
+    /// The same place with another message.
+    pub(crate) fn with_message(self, message: String) -> Self {
+        Self { message, ..self }
     }
 
     fn at(text: &str, offset: usize, message: impl Into<String>) -> Self {
@@ -89,13 +95,32 @@ impl<'a> Table<'a> {
     pub(crate) fn only(&self, known: &[&str]) -> Result<(), ProblemError> {
         let unknown = self.table.iter().filter(|(key, _)| !known.contains(&key.get_ref().as_ref()));
         let Some((key, _)) = unknown.min_by_key(|(key, _)| key.span().start) else { return Ok(()) };
-        let message = format!(
-            "unknown key '{}' in {}: expected one of {}",
-            shown(key.get_ref()),
-            self.title,
-            known.join(", ")
-        );
+        let message = unknown_key(key.get_ref(), &self.title, known);
         Err(ProblemError::at(self.text, key.span().start, message))
+    }
+
+    /// An error at a key.
+    pub(crate) fn error_at_key(&self, key: &str, message: impl Into<String>) -> ProblemError {
+        let at = self.table.get_key_value(key).map_or(self.span.start, |(key, _)| key.span().start);
+        ProblemError::at(self.text, at, message)
+    }
+
+    /// The whole table as a type that serde can read. A value that serde refuses is reported with what is expected of its
+    /// key.
+    pub(crate) fn read<T: DeserializeOwned>(&self, keys: &[(&str, &str)]) -> Result<T, ProblemError> {
+        let known: Vec<&str> = keys.iter().map(|(key, _)| *key).collect();
+        self.only(&known)?;
+        let value = Spanned::new(self.span.clone(), DeValue::Table(self.table.clone()));
+        T::deserialize(ValueDeserializer::from(value)).map_err(|e| {
+            // The key whose value serde refuses when it is alone.
+            let span = e.span().unwrap_or_else(|| self.span.clone());
+            let at_fault = keys.iter().find_map(|(key, expected)| {
+                let (_, value) = self.table.get_key_value(*key)?;
+                let inside = value.span().contains(&span.start) && span != self.span;
+                inside.then(|| self.get(key).map(|value| value.wrong(expected))).flatten()
+            });
+            at_fault.unwrap_or_else(|| self.error(format!("{}: {}", self.title, in_our_words(e.message()))))
+        })
     }
 
     pub(crate) fn get(&self, key: &str) -> Option<Value<'a>> {
@@ -156,6 +181,11 @@ impl<'a> Value<'a> {
             DeValue::Table(_) => "a table".to_owned(),
         };
         self.error(format!("{} is {value}, expected {expected}", self.place))
+    }
+
+    /// The value without its place; `null` for a number that is not finite, and for a date.
+    pub(crate) fn json(&self) -> serde_json::Value {
+        json(self.value.get_ref())
     }
 
     /// A finite number.
@@ -232,6 +262,32 @@ impl<'a> Value<'a> {
             .map(|item| if item.is_table() { item.table(title) } else { Err(item.wrong(&expected)) })
             .collect()
     }
+}
+
+fn json(value: &DeValue<'_>) -> serde_json::Value {
+    use serde_json::Value;
+    match value {
+        DeValue::String(s) => Value::from(s.as_ref()),
+        DeValue::Integer(i) => {
+            match (u64::from_str_radix(i.as_str(), i.radix()), i64::from_str_radix(i.as_str(), i.radix())) {
+                (Ok(n), _) => Value::from(n),
+                (_, Ok(n)) => Value::from(n),
+                _ => Value::Null,
+            }
+        }
+        DeValue::Float(x) => Value::from(x.as_str().parse::<f64>().unwrap_or(f64::NAN)),
+        DeValue::Boolean(b) => Value::from(*b),
+        DeValue::Datetime(_) => Value::Null,
+        DeValue::Array(a) => a.iter().map(|value| json(value.get_ref())).collect(),
+        DeValue::Table(t) => {
+            t.iter().map(|(key, value)| (key.get_ref().to_string(), json(value.get_ref()))).collect()
+        }
+    }
+}
+
+/// The message about a key that is not known.
+pub(crate) fn unknown_key(key: &str, title: &str, known: &[&str]) -> String {
+    format!("unknown key '{}' in {title}: expected one of {}", shown(key), known.join(", "))
 }
 
 /// A piece of the file as it appears in a message: short and on one line.

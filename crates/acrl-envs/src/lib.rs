@@ -69,10 +69,7 @@ pub use planar_random::{RandomObjective, RandomPlanar};
 pub use problem::{Continuous, Problem, Source};
 pub use queue::{Queue, QueueParameters, ServiceLevel};
 pub use regions::{Region, Shape};
-pub use settings::{
-    CriterionSetting, EpochSetting, LearnerSetting, MethodSetting, RunSettings, TrainSettings,
-    WeightSamplerSetting,
-};
+pub use settings::{RunSettings, TrainSection};
 pub use wireless::{User, Wireless, WirelessParameters};
 
 /// A problem file that comes with the program.
@@ -92,52 +89,52 @@ pub fn bundled() -> &'static [Bundled] {
         Bundled {
             name: "monitoring",
             summary: "Three states, a third of the time each: no weighting of the rewards does it",
-            text: include_str!("../../../problems/monitoring.toml"),
+            text: include_str!("../problems/monitoring.toml"),
         },
         Bundled {
             name: "patrol",
             summary: "A robot watches four corners of a slippery grid with little effort",
-            text: include_str!("../../../problems/patrol.toml"),
+            text: include_str!("../problems/patrol.toml"),
         },
         Bundled {
             name: "queue",
             summary: "A server saves power while its queue stays short and few jobs are lost",
-            text: include_str!("../../../problems/queue.toml"),
+            text: include_str!("../problems/queue.toml"),
         },
         Bundled {
             name: "maintenance",
             summary: "A machine that wears out: produce, within a budget, rarely in poor condition",
-            text: include_str!("../../../problems/maintenance.toml"),
+            text: include_str!("../problems/maintenance.toml"),
         },
         Bundled {
             name: "planar",
             summary: "An agent in a box watches four regions: the paper's continuous example",
-            text: include_str!("../../../problems/planar.toml"),
+            text: include_str!("../problems/planar.toml"),
         },
         Bundled {
             name: "planar-speed",
             summary: "The four regions again, with a speed limit: travelling takes time",
-            text: include_str!("../../../problems/planar-speed.toml"),
+            text: include_str!("../problems/planar-speed.toml"),
         },
         Bundled {
             name: "planar-home",
             summary: "Be at home as much as the four regions allow",
-            text: include_str!("../../../problems/planar-home.toml"),
+            text: include_str!("../problems/planar-home.toml"),
         },
         Bundled {
             name: "wireless",
             summary: "A base station serves near and far users over fading channels on a power budget",
-            text: include_str!("../../../problems/wireless.toml"),
+            text: include_str!("../problems/wireless.toml"),
         },
         Bundled {
             name: "drone",
             summary: "A drone with inertia watches three regions in gusts of wind, with little energy",
-            text: include_str!("../../../problems/drone.toml"),
+            text: include_str!("../problems/drone.toml"),
         },
         Bundled {
             name: "inline",
             summary: "A robot and its battery: a template for a model of your own",
-            text: include_str!("../../../problems/inline.toml"),
+            text: include_str!("../problems/inline.toml"),
         },
     ]
 }

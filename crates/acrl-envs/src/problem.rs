@@ -1,6 +1,6 @@
 //! The problem file: an environment or a model, what to achieve in it, and how to run and train.
 //!
-//! TOML, closed: a key that is not listed here is an error. Files in `problems/` show it in use.
+//! TOML, closed: a key that is not listed here is an error. The files in `problems/` of this crate show it in use.
 //!
 //! | Key | Default | Purpose | Range |
 //! |---|---|---|---|
@@ -27,18 +27,7 @@
 //! | `[run]` `epoch_start` | 10 | where `epoch = "auto"` starts | 1 to 10⁹ |
 //! | `[run]` `tolerance` | 0.005 | shortfall that counts as met, as a share of the reward's range | above 0, to 1 |
 //! | `[run]` `seed` | 0 | seed of the randomness | 0 to 2⁶⁴ − 1 |
-//! | `[train]` `learner` | `tabular` if the model is finite, else `ppo` | the algorithm | `ppo`, `policy_gradient`, `actor_critic`; `tabular` if the model is finite |
-//! | `[train]` `steps` | 1000000 if the model is finite, else 10000000 | steps of training | 1 to 10¹⁵ |
-//! | `[train]` `points` | 300 | most points of the tabular learner's grid of weights | 1 to 1,000,000 |
-//! | `[train]` `hidden` | `[64, 64]` | neurons of each hidden layer of a network | 1 to 8 layers of 1 to 4096 |
-//! | `[train]` `discount` | the learner's | γ of the returns, per decision | above 0, below 1 |
-//! | `[train]` `step_size` | the learner's | η_θ, at the start if the learner lowers it | above 0 |
-//! | `[train]` `hold` | the environment's | steps for which an action is held | 1 to 10,000 |
-//! | `[train]` `targets` | `discounted` | what the critic estimates | `discounted`, `average` |
-//! | `[train]` `sampler` | `dual` | where training takes multipliers from | `dual`, `simplex`, `corners`, `box` |
-//! | `[train]` `method` | `a_crl` | A-CRL or a baseline | `a_crl`, `fixed_weights`, `dual_descent`, `primal_dual`, `pid_lagrangian`, `primal_averaging` |
-//! | `[train]` `multiplier_step` | the method's | step size of a baseline's multipliers | above 0 |
-//! | `[train]` `seed` | 0 | seed of the training's randomness | 0 to 2⁶⁴ − 1 |
+//! | `[train]` | | `learner`, `method`, `seed` and the settings of the learners | see `docs/training-settings.md` |
 //!
 //! There is either `[environment]` or `[model]`. Without `[objective]` there is none; but an environment
 //! with neither `[objective]` nor `[[requirement]]` brings its own.
@@ -56,7 +45,7 @@ use crate::parameter::ParameterError;
 use crate::patrol::Patrol;
 use crate::planar::Planar;
 use crate::queue::Queue;
-use crate::settings::{self, RunSettings, TrainSettings};
+use crate::settings::{self, RunSettings, TrainSection};
 use crate::wireless::Wireless;
 
 /// A problem file that has been read and checked.
@@ -70,8 +59,8 @@ pub struct Problem {
     pub specification: Specification,
     /// How to run it.
     pub run: RunSettings,
-    /// How to train on it.
-    pub train: TrainSettings,
+    /// How to train on it, as it is written.
+    pub train: TrainSection,
 }
 
 /// Where the agent acts.
@@ -150,7 +139,7 @@ impl Problem {
             _ => specification(&root, &source)?,
         };
         let run = settings::run(&root)?;
-        let train = settings::train(&root, matches!(source, Source::Continuous(_)))?;
+        let train = settings::train(&root)?;
         Ok(Self { title, source, specification, run, train })
     }
 }

@@ -1,11 +1,9 @@
-//! Continuous environments and training in the problem file, and what is said about a file that is wrong.
+//! Continuous environments in the problem file, and error messages about wrong files.
 
 #![allow(clippy::unwrap_used)]
 
-use acrl_envs::{
-    Continuous, CriterionSetting, LearnerSetting, MethodSetting, Problem, Shape, Source, TrainSettings,
-    WeightSamplerSetting,
-};
+use acrl::EpochLength;
+use acrl_envs::{Continuous, Problem, Shape, Source};
 
 fn environment(kind: &str, text: &str) -> String {
     format!("[environment]\nkind = '{kind}'\n{text}")
@@ -18,7 +16,7 @@ fn message(text: &str) -> String {
 }
 
 #[test]
-fn a_planar_file_says_where_its_regions_are() {
+fn a_planar_file_defines_its_regions() {
     let text = environment(
         "planar",
         "width = 20\nheight = 5\nspeed_limit = 3\nenergy = true\nsampling_time = 0.1
@@ -38,63 +36,18 @@ home = { shape = 'polygon', vertices = [[0, 0], [2, 0], [0, 2]] }",
 }
 
 #[test]
-fn training_has_defaults_that_depend_on_the_kind_of_problem() {
-    let train = |kind: &str, text: &str| {
-        Problem::parse(&environment(kind, &format!("[train]\n{text}"))).unwrap().train
-    };
-    assert_eq!(train("planar", ""), TrainSettings::continuous());
-    assert_eq!(train("queue", ""), TrainSettings::default());
-    let (continuous, finite) = (TrainSettings::continuous(), TrainSettings::default());
-    assert_eq!((continuous.learner, continuous.steps), (LearnerSetting::Ppo, 10_000_000));
-    assert_eq!((finite.learner, finite.steps), (LearnerSetting::Tabular, 1_000_000));
-    let given = train(
-        "drone",
-        "learner = 'actor_critic'\nsteps = 5\npoints = 7\nhidden = [32]\ndiscount = 0.9\nhold = 3\ntargets = 'average'\n\
-         sampler = 'corners'\nseed = 11\nmethod = 'primal_dual'\nstep_size = 0.01\nmultiplier_step = 2",
-    );
-    let expected = TrainSettings {
-        method: MethodSetting::PrimalDual,
-        learner: LearnerSetting::ActorCritic,
-        steps: 5,
-        steps_given: true,
-        points: 7,
-        hidden: vec![32],
-        discount: Some(0.9),
-        hold: Some(3),
-        step_size: Some(0.01),
-        multiplier_step: Some(2.0),
-        targets: CriterionSetting::Average,
-        sampler: WeightSamplerSetting::Corners,
-        seed: 11,
-    };
-    assert_eq!(given, expected);
-    for setting in WeightSamplerSetting::ALL {
-        assert_eq!(setting.to_string().parse::<WeightSamplerSetting>().unwrap(), *setting);
-    }
-    for setting in MethodSetting::ALL {
-        assert_eq!(setting.to_string().parse::<MethodSetting>().unwrap(), *setting);
-    }
-    let error = "sgd".parse::<LearnerSetting>().unwrap_err().to_string();
-    for wrong in ["method = 'magic'", "step_size = 0", "multiplier_step = -1"] {
-        let error = Problem::parse(&environment("planar", &format!("[train]\n{wrong}"))).unwrap_err();
-        assert!(error.to_string().contains("in [train]"), "{error}");
-    }
-    assert_eq!(error, "the learner is \"sgd\", expected one of ppo, policy_gradient, actor_critic, tabular");
-}
-
-#[test]
-fn what_the_file_gives_can_be_told_from_what_is_assumed() {
+fn given_run_settings_differ_from_defaults() {
     let run = |text: &str| Problem::parse(&environment("planar", &format!("[run]\n{text}"))).unwrap().run;
-    let given = |text: &str| (run(text).step_size_given, run(text).epoch_given);
-    assert_eq!(given("steps = 3"), (false, false));
-    assert_eq!(given("step_size = 0.5"), (true, false));
-    assert_eq!(given("epoch = 'auto'"), (false, true));
-    assert_eq!(given("epoch_start = 10"), (false, true));
-    assert_eq!(given("epoch = 1\nstep_size = 0.01"), (true, true));
+    let given = |text: &str| (run(text).step_size, run(text).epoch);
+    assert_eq!(given("steps = 3"), (None, None));
+    assert_eq!(given("step_size = 0.5"), (Some(0.5), None));
+    assert_eq!(given("epoch = 'auto'"), (None, Some(EpochLength::Auto(10))));
+    assert_eq!(given("epoch_start = 10"), (None, Some(EpochLength::Auto(10))));
+    assert_eq!(given("epoch = 1\nstep_size = 0.01"), (Some(0.01), Some(EpochLength::Fixed(1))));
 }
 
 #[test]
-fn every_wrong_parameter_is_said_in_one_sentence() {
+fn every_wrong_parameter_gets_an_error_of_one_sentence() {
     let square = "shape = 'square', centre = [5, 5], side = 2";
     let region = |keys: &str| format!("regions = [{{ {keys} }}]");
     let cases = [
@@ -178,11 +131,6 @@ fn every_wrong_parameter_is_said_in_one_sentence() {
             "[objective]\nreward = 'energy'".into(),
             "line 4: 'reward' in [objective] is \"energy\", expected a reward of this problem: one of red, blue",
         ),
-        (
-            "planar",
-            "[train]\nlearner = 'tabular'".into(),
-            "line 4: 'learner' in [train] is \"tabular\", expected ppo, policy_gradient or actor_critic",
-        ),
         ("wireless", "users = []".into(), "line 3: 'users' of the wireless environment is a list of 0"),
         (
             "wireless",
@@ -243,33 +191,5 @@ fn every_wrong_parameter_is_said_in_one_sentence() {
     for (kind, text, expected) in cases {
         let message = message(&environment(kind, &text));
         assert!(message.starts_with(expected), "{message:?} does not begin with {expected:?}");
-    }
-}
-
-#[test]
-fn every_wrong_training_setting_is_said_in_one_sentence() {
-    for (text, expected) in [
-        (
-            "learner = 'sac'",
-            "'learner' in [train] is \"sac\", expected one of ppo, policy_gradient, actor_critic, tabular",
-        ),
-        ("learner = 3", "'learner' in [train] is 3, expected one of ppo"),
-        ("steps = 0", "'steps' in [train] is 0, expected a whole number from 1"),
-        ("hidden = 64", "'hidden' in [train] is 64, expected a list of 1 to 8 layers' numbers of neurons"),
-        ("hidden = []", "'hidden' in [train] is a list of 0, expected a list of 1 to 8"),
-        ("hidden = [64, 0]", "a part of 'hidden' in [train] is 0, expected a whole number from 1 to 4096"),
-        ("discount = 1", "'discount' in [train] is 1, expected a number above 0 and below 1"),
-        ("discount = nan", "'discount' in [train] is nan, expected a number above 0 and below 1"),
-        ("step_size = 0", "'step_size' in [train] is 0, expected a finite number above 0"),
-        ("hold = 0", "'hold' in [train] is 0, expected a whole number from 1 to 10000"),
-        ("targets = 'total'", "'targets' in [train] is \"total\", expected one of discounted, average"),
-        ("sampler = 'ball'", "'sampler' in [train] is \"ball\", expected one of dual, simplex, corners, box"),
-        ("seed = -1", "'seed' in [train] is -1, expected a whole number from 0"),
-    ] {
-        let message = message(&environment("planar", &format!("[train]\n{text}")));
-        assert!(
-            message.starts_with(&format!("line 4: {expected}")),
-            "{message:?} does not begin with {expected:?}"
-        );
     }
 }

@@ -1,11 +1,11 @@
-//! The problem file: what it means, and what it says about a file that is wrong.
+//! The problem file: its meaning, and error messages about wrong files.
 
 #![allow(clippy::unwrap_used)]
 
 use std::path::Path;
 
 use acrl::{EpochLength, Goal};
-use acrl_envs::{EpochSetting, Problem, RunSettings, Source, TrainSettings, bundled};
+use acrl_envs::{Problem, RunSettings, Source, TrainSection, bundled};
 use proptest::prelude::*;
 
 const ENVIRONMENT: &str = "[environment]\nkind = 'monitoring'\n";
@@ -37,11 +37,11 @@ fn message(text: &str) -> String {
 fn an_environment_brings_its_own_requirements_and_settings_have_defaults() {
     let problem = Problem::parse(ENVIRONMENT).unwrap();
     assert_eq!((problem.title, problem.specification.names()), (None, vec!["r1".into(), "r2".into()]));
-    assert_eq!((problem.run, problem.train), (RunSettings::default(), TrainSettings::default()));
+    assert_eq!((problem.run, problem.train), (RunSettings::default(), TrainSection::default()));
 }
 
 #[test]
-fn a_section_on_what_to_achieve_replaces_all_of_the_environments() {
+fn objective_or_requirement_sections_replace_those_of_the_environment() {
     let text = format!("{ENVIRONMENT}[[requirement]]\nname = 'left'\nreward = 'r1'\nat_most = 1\n");
     let specification = Problem::parse(&text).unwrap().specification;
     assert_eq!((specification.objective(), specification.names()), (None, vec!["left".into()]));
@@ -86,18 +86,10 @@ fn an_epoch_is_a_number_or_auto_and_auto_has_a_start() {
     assert_eq!(run("epoch = 7").epoch_length(), EpochLength::Fixed(7));
     assert_eq!(run("epoch = 'auto'").epoch_length(), EpochLength::Auto(10));
     assert_eq!(run("epoch = 'auto'\nepoch_start = 3").epoch_length(), EpochLength::Auto(3));
-    // As a command line does that overrides the file.
-    let overridden = RunSettings { epoch: "auto".parse().unwrap(), ..run("epoch = 7") };
-    assert_eq!(overridden.epoch_length(), EpochLength::Auto(7));
-    assert_eq!("12".parse::<EpochSetting>().unwrap(), EpochSetting::Fixed(12));
-    for bad in ["0", "-1", "1.5", "Auto", "", "99999999999999999999"] {
-        let error = bad.parse::<EpochSetting>().unwrap_err().to_string();
-        assert!(error.contains("expected a whole number from 1 to 1000000000, or auto"), "{error}");
-    }
 }
 
 #[test]
-fn faults_of_the_file_and_its_sections_are_said_in_one_sentence() {
+fn errors_about_the_file_and_its_sections_are_one_sentence() {
     let cases = [
         ("", "the file has no [environment] and no [model], expected one"),
         ("[run", "line 1: this is not TOML: "),
@@ -161,7 +153,7 @@ fn faults_of_the_file_and_its_sections_are_said_in_one_sentence() {
 }
 
 #[test]
-fn faults_of_what_to_achieve_and_how_are_said_in_one_sentence() {
+fn errors_about_run_objective_and_requirements_are_one_sentence() {
     let cases = [
         (
             "[run]\nsteps = 1\nstepsize = 1",
@@ -195,14 +187,6 @@ fn faults_of_what_to_achieve_and_how_are_said_in_one_sentence() {
             "line 4: 'tolerance' in [run] is nan, expected a number above 0 and at most 1",
         ),
         ("[[run]]\n", "line 3: 'run' in the problem file is a list of 1, expected a table: [run]"),
-        (
-            "[train]\npoints = 0",
-            "line 4: 'points' in [train] is 0, expected a whole number from 1 to 1000000",
-        ),
-        (
-            "[train]\nepochs = 1",
-            "line 4: unknown key 'epochs' in [train]: expected one of learner, steps, points",
-        ),
         ("[objective]\ndirection = 'maximize'", "line 3: 'reward' is missing in [objective]"),
         (
             "[objective]\nreward = 'r9'",
@@ -253,7 +237,7 @@ fn faults_of_what_to_achieve_and_how_are_said_in_one_sentence() {
 }
 
 #[test]
-fn faults_of_an_inline_model_name_the_state_and_the_action() {
+fn errors_about_an_inline_model_name_the_state_and_the_action() {
     let go = "state 'A', action 'go'";
     let cases = [
         ("B = 0.25, A", "A", format!("line 7: {go}: the probabilities add up to 0.75, expected 1")),
@@ -333,7 +317,7 @@ fn faults_of_an_inline_model_name_the_state_and_the_action() {
 }
 
 #[test]
-fn nesting_without_end_is_an_error() {
+fn deep_nesting_is_an_error() {
     for (open, close) in [("[", "]"), ("{a=", "}")] {
         message(&format!("[run]\nsteps = {}1{}", open.repeat(100_000), close.repeat(100_000)));
     }
@@ -345,7 +329,7 @@ proptest! {
 
     /// Files that are nearly right: a bundled one with a piece cut out and another put in.
     #[test]
-    fn no_text_makes_it_panic(
+    fn no_text_causes_a_panic(
         file in 0..bundled().len(), at in 0.0..1.0f64, length in 0..40usize,
         piece in "[a-z0-9_=\\[\\]{}'\"., \n\\-é]{0,12}|nan|inf|-1|1e999|99999999999999999999|\\[\\["
     ) {

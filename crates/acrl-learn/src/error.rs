@@ -1,4 +1,4 @@
-//! What can go wrong in a method.
+//! Errors of the learners and baselines.
 
 use acrl_exact::Singular;
 
@@ -11,9 +11,20 @@ pub enum LearnError {
         /// Its name.
         name: &'static str,
         /// Its value.
-        value: f64,
+        value: String,
         /// Its range.
-        expected: &'static str,
+        expected: String,
+    },
+    /// A `[train]` section with a wrong value.
+    #[error(transparent)]
+    Section(#[from] acrl_envs::ProblemError),
+    /// A learner that a method cannot use.
+    #[error("the method '{method}' trains with the learner ppo or policy_gradient, not with {learner}")]
+    Learner {
+        /// The method.
+        method: &'static str,
+        /// The learner.
+        learner: &'static str,
     },
     /// A list whose length does not fit the model.
     #[error("{what}: expected {expected} numbers, found {found}")]
@@ -44,20 +55,20 @@ pub enum LearnError {
     /// An average over no rules at all.
     #[error("there are no rules to average: visit at least one")]
     NoRules,
-    /// An iteration that does not settle.
-    #[error("{what} did not settle within {sweeps} sweeps")]
-    Unsettled {
-        /// What was computed.
+    /// An iteration that does not converge.
+    #[error("{what} did not converge within {sweeps} sweeps")]
+    NotConverged {
+        /// The quantity that was computed.
         what: &'static str,
-        /// For how long.
+        /// Number of sweeps.
         sweeps: usize,
     },
-    /// A training whose numbers run away.
+    /// A training whose parameters or losses are not finite any more.
     #[error("training diverged in iteration {iteration}: {quantity} is {value}")]
     Diverged {
         /// The iteration, from 1.
         iteration: u64,
-        /// What is no number any more.
+        /// The quantity that is not finite.
         quantity: &'static str,
         /// Its value.
         value: f64,
@@ -65,7 +76,7 @@ pub enum LearnError {
     /// A policy could not be evaluated.
     #[error(transparent)]
     Singular(#[from] Singular),
-    /// Something that the core refuses.
+    /// An error of the core.
     #[error(transparent)]
     Core(#[from] acrl::Error),
 }
@@ -80,7 +91,7 @@ pub(crate) fn setting(
     if value.is_finite() && range.contains(&value) {
         Ok(())
     } else {
-        Err(LearnError::Setting { name, value, expected })
+        Err(LearnError::Setting { name, value: value.to_string(), expected: expected.to_owned() })
     }
 }
 

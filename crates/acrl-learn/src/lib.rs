@@ -1,30 +1,21 @@
-//! Learners of Algorithm 1, and the baselines it is compared with. One file is one method, and reads from top to bottom.
+//! Learners of Algorithm 1, and the baselines it is compared with.
 //!
 //! For continuous problems ([`acrl::VecTask`]):
 //!
 //! | learner | is |
 //! |---|---|
-//! | [`ppo`] | networks, dual dynamics while training, no reward neglected: the default |
-//! | [`policy_gradient`] | the paper's Section IV: kernels over (s, λ), literal and working settings |
-//! | [`actor_critic`] | the same with a critic, for rewards that are further away |
-//! | [`baselines`] | what they are compared with: fixed weights, dual descent, primal-dual, PID-Lagrangian, primal averaging |
+//! | [`ppo`] | proximal policy optimisation with networks conditioned on the weights: the default |
+//! | [`kernel::policy_gradient`] | the paper's Section IV: kernels over (s, λ), with literal and with working settings |
+//! | [`kernel::actor_critic`] | the same kernels with a critic, for rewards that are further away |
+//! | [`baselines`] | fixed weights, dual descent, primal-dual, PID-Lagrangian, primal averaging |
 //!
-//! A [`Training`] of any of them can be stopped, stored and continued to the bit; a [`PolicyFile`] is what comes out, with the
-//! library of what the policy [settles](settle) at and the [`Coverage`] of its training.
+//! A [`Training`] of any of them can be stopped, stored and continued bit-identically. It results in a [`PolicyFile`], with
+//! the library of the policy's long-run averages under fixed weights ([`evaluate_library`]), the [`ExecutionDefaults`] that
+//! [`calibrate`] finds, and the [`Coverage`] of its training. The settings of the learners are defined once
+//! ([`settings`]), and read from `[train]` of a problem file ([`TrainSettings`]).
 //!
-//! For finite problems:
-//!
-//! | method | is | on Example 1 |
-//! |---|---|---|
-//! | [`tabular`] | Algorithm 1 with a table: Q-learning for all weights at once | meets the requirements |
-//! | [`fixed_weights`] | maximise r₀ + Σ λ_i r_i for λ on a grid | no weighting is feasible |
-//! | [`dual_descent`] | look for λ* first, then keep π(λ_k) | π(λ_k) is infeasible for every k |
-//! | [`primal_dual`] | gradient steps on the policy and λ together | feasible only while it learns |
-//! | [`primal_averaging`] | average the policies π(λ_k) | depends on how one averages |
-//!
-//! The first of these leaves a policy π(s, λ) behind, to be run with [`acrl::execute`]. The others leave a
-//! [`Stationary`] policy that knows nothing of λ (or [`primal_averaging::Blocks`], which switches), and
-//! its values are exact. An [`Outcome`] is a line of the table in which they are compared.
+//! For finite problems, [`tabular`] is Algorithm 1 with a table: Q-learning for all weights at once. It results in a policy
+//! π(s, λ), to be run with [`acrl::execute`]. [`baselines::finite`] has the baselines with exact values.
 //!
 //! ```
 //! use acrl::*;
@@ -39,7 +30,7 @@
 //! let model = model.build()?;
 //! let requirements = vec![Requirement::at_least("a", 0.3)?, Requirement::at_least("b", 0.3)?];
 //! let mut task = Simulator::new(&model, Specification::new(None, requirements.clone())?)?;
-//! let learner = Tabular::new(TabularConfig { steps: 10_000, ..TabularConfig::default() })?;
+//! let learner = Tabular::new(TabularConfig { total_steps: 10_000, ..TabularConfig::default() })?;
 //! let mut policy = learner.train(&task, &mut Rng::new(0), &mut Silent)?;
 //! let mut agent = Agent::builder(requirements).step_size(0.1).epoch(EpochLength::Fixed(10)).build()?;
 //! let run = execute(&mut task, &mut policy, &mut agent, 10_000, &mut Rng::new(1), &mut Silent)?;
@@ -49,47 +40,36 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
-pub mod actor_critic;
 pub mod baselines;
 mod calibrate;
-mod coverage;
-pub mod criterion;
-pub mod dual_descent;
+mod criterion;
 mod error;
-mod evaluate_library;
-pub mod fixed_weights;
-mod grid;
-mod library_evaluator;
-mod outcome;
+mod evaluate;
+mod exploration;
+pub mod kernel;
 mod policy_file;
-pub mod policy_gradient;
 pub mod ppo;
-pub mod primal_averaging;
-pub mod primal_dual;
-pub mod rbf;
 mod reward_sample;
-mod stationary;
+pub mod settings;
 pub mod tabular;
 #[cfg(test)]
 mod test_models;
-mod trained;
-pub mod weight_sampler;
+mod training;
+pub mod weights;
 
-pub use actor_critic::{ActorCritic, ActorCriticConfig};
-pub use baselines::{Baseline, Method, Snapshots, UnconditionedLearner};
+pub use baselines::finite::{Outcome, Stationary};
+pub use baselines::{Baseline, BaselineConfig, PidGains, Snapshots};
 pub use calibrate::{CalibrationResult, ExecutionDefaults, calibrate};
-pub use coverage::{Coverage, CoverageReport};
 pub use criterion::Criterion;
 pub use error::LearnError;
-pub use evaluate_library::settle;
-pub use library_evaluator::LibraryEvaluator;
-pub use outcome::Outcome;
+pub use evaluate::{LibraryEvaluator, evaluate_library};
+pub use kernel::actor_critic::{ActorCritic, ActorCriticConfig};
+pub use kernel::policy_gradient::{PolicyGradient, PolicyGradientConfig};
+pub use kernel::rbf::{RbfConfig, RbfPolicy, Weighting};
 pub use policy_file::{PolicyFile, PolicyFileError, TrainingRecord};
-pub use policy_gradient::{PolicyGradient, PolicyGradientConfig};
 pub use ppo::{ExternalPpo, MlpPolicy, Ppo, PpoConfig};
-pub use rbf::{RbfConfig, RbfPolicy, Weighting};
 pub use reward_sample::RewardSample;
-pub use stationary::Stationary;
+pub use settings::{Learner, LearnerConfig, Method, TrainSettings};
 pub use tabular::{Tabular, TabularConfig, TabularPolicy};
-pub use trained::{TrainedPolicy, Training};
-pub use weight_sampler::WeightSampler;
+pub use training::{TrainedPolicy, Training};
+pub use weights::{Coverage, CoverageReport, WeightSampler};

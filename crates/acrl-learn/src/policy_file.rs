@@ -1,4 +1,4 @@
-//! A trained policy with everything that is needed to run it, as a file.
+//! The policy file: a trained policy with everything that is needed to run it.
 //!
 //! The file is a `safetensors` container: the weights are tensors that any reader of that format opens, and the rest
 //! is metadata. It embeds the problem, so that `acrl run FILE` needs nothing else.
@@ -9,28 +9,28 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Coverage, ExecutionDefaults, RewardSample, TrainedPolicy};
 
-/// What a policy file holds.
+/// Content of a policy file.
 #[derive(Debug, Clone)]
 pub struct PolicyFile {
     /// The text of the problem file.
     pub problem: String,
-    /// What the policy was trained for. The bounds may be changed when it runs; the rest may not.
+    /// Objective and requirements of the training. The bounds may be changed when it runs; the rest may not.
     pub specification: Specification,
     /// π(s, λ).
     pub policy: TrainedPolicy,
-    /// What it settles at when its weights are held.
+    /// Long-run averages under fixed weights.
     pub library: PolicyLibrary,
-    /// The weights it was trained on.
+    /// Sample of the weights of the training.
     pub coverage: Coverage,
-    /// The rewards that occurred in training.
+    /// Sample of the reward vectors that occurred in training.
     pub seen: RewardSample,
-    /// How to execute it, unless one knows better.
-    pub advice: ExecutionDefaults,
-    /// Where it comes from.
+    /// Default settings of its execution.
+    pub execution_defaults: ExecutionDefaults,
+    /// Provenance.
     pub training: TrainingRecord,
 }
 
-/// Where a policy comes from.
+/// Provenance of a policy.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TrainingRecord {
@@ -49,12 +49,12 @@ pub struct TrainingRecord {
     pub version: String,
 }
 
-/// What files without a method were trained with.
+/// Method of files that do not name one.
 fn a_crl() -> String {
     crate::Training::A_CRL.to_owned()
 }
 
-/// A file that is no policy of this program.
+/// A file that is not a policy of this program.
 #[derive(Debug, thiserror::Error)]
 pub enum PolicyFileError {
     /// The container is damaged, or another one.
@@ -63,7 +63,7 @@ pub enum PolicyFileError {
     /// Its metadata are not those of a policy.
     #[error("the metadata of the policy cannot be read: {0}")]
     Meta(#[from] serde_json::Error),
-    /// What it says contradicts itself.
+    /// Its parts contradict each other.
     #[error("the policy contradicts itself: {0}")]
     Inconsistent(String),
     /// It was trained for another environment.
@@ -71,7 +71,7 @@ pub enum PolicyFileError {
     Spaces(String),
 }
 
-/// The metadata as they are written.
+/// Metadata of the container.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Meta {
@@ -82,7 +82,8 @@ struct Meta {
     library: PolicyLibrary,
     coverage: Coverage,
     seen: RewardSample,
-    advice: ExecutionDefaults,
+    #[serde(alias = "advice")]
+    execution_defaults: ExecutionDefaults,
     training: TrainingRecord,
 }
 
@@ -98,7 +99,7 @@ impl PolicyFile {
             library: self.library.clone(),
             coverage: self.coverage.clone(),
             seen: self.seen.clone(),
-            advice: self.advice,
+            execution_defaults: self.execution_defaults,
             training: self.training.clone(),
         };
         let mut container = Container::new(serde_json::to_value(meta)?);
@@ -127,9 +128,10 @@ impl PolicyFile {
             let message = format!("a reward vector that was seen has not {} numbers", rewards - 1);
             return Err(PolicyFileError::Inconsistent(message));
         }
-        let fine = meta.advice.step_size.is_finite() && meta.advice.step_size > 0.0 && meta.advice.epoch > 0;
-        if !fine {
-            return Err(PolicyFileError::Inconsistent(format!("its advice is {:?}", meta.advice)));
+        let ExecutionDefaults { step_size, epoch, .. } = meta.execution_defaults;
+        if !(step_size.is_finite() && step_size > 0.0 && epoch > 0) {
+            let message = format!("its execution defaults are {:?}", meta.execution_defaults);
+            return Err(PolicyFileError::Inconsistent(message));
         }
         Ok(Self {
             problem: meta.problem,
@@ -138,7 +140,7 @@ impl PolicyFile {
             library: meta.library,
             coverage: meta.coverage,
             seen: meta.seen,
-            advice: meta.advice,
+            execution_defaults: meta.execution_defaults,
             training: meta.training,
         })
     }
@@ -148,7 +150,7 @@ impl PolicyFile {
         self.policy.check(task).map_err(PolicyFileError::Spaces)
     }
 
-    /// λ₀ for an execution with the task's bounds: [`PolicyLibrary::start`].
+    /// Initial multipliers λ₀ of an execution with the task's bounds: [`PolicyLibrary::start`].
     pub fn multipliers(&self, task: &VecTask<'_>) -> Result<Multipliers, acrl::Error> {
         let bounds = task.specification().bounds();
         Multipliers::new(self.library.start(&bounds, task.scales(), task.has_objective()))

@@ -1,23 +1,23 @@
-//! The rewards that can be had at all: which vectors (r₁ … r_m) occurred in training.
+//! Sample of the reward vectors (r₁ … r_m) that occurred in training.
 
 use acrl::{BatchMatrix, Rng};
 use serde::{Deserialize, Serialize};
 
-/// Reward vectors that were seen, or, if they are too many to keep, those that are furthest in many directions.
+/// Observed reward vectors or, if there are too many, the extreme ones in many directions.
 ///
-/// No policy's averages lie outside their convex hull. So requirements that no mixture of them meets are
-/// infeasible, provided that training has been everywhere.
+/// No policy's averages lie outside their convex hull. So requirements that no mixture of them meets are infeasible, provided
+/// that training has visited all states.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RewardSample {
     vectors: Vec<Vec<f64>>,
-    /// Whether only the furthest are kept, one for each direction.
+    /// Whether only extreme vectors are stored, one for each direction.
     furthest: bool,
 }
 
-/// The most vectors that are all kept.
+/// Largest number of vectors that are all stored.
 const ALL: usize = 64;
-/// Directions drawn beside the axes.
+/// Random directions beside the axes.
 const DRAWN: usize = 128;
 
 impl RewardSample {
@@ -26,7 +26,7 @@ impl RewardSample {
         &self.vectors
     }
 
-    /// Takes note of the rewards r₀ … r_m in each environment.
+    /// Adds the rewards r₀ … r_m of each environment.
     pub(crate) fn visit(&mut self, rewards: &BatchMatrix) {
         (0..rewards.num_envs()).for_each(|env| self.visit_env(rewards, env));
     }
@@ -38,8 +38,8 @@ impl RewardSample {
         }
     }
 
-    /// The same in environments that made a step. At little cost, unless it is `thorough`: of many vectors no more than the
-    /// furthest along each axis are looked for then, so that no reward that is rare is missed.
+    /// Adds the rewards of environments that made a step. Unless it is `thorough`, only vectors that are extreme along an axis
+    /// are added once there are many, which is cheap and misses no rare reward.
     pub(crate) fn glance(&mut self, rewards: &BatchMatrix, valid: &[bool], thorough: bool) {
         for env in (0..rewards.num_envs()).filter(|env| valid[*env]) {
             if thorough || !self.furthest {
@@ -54,7 +54,7 @@ impl RewardSample {
         }
     }
 
-    /// Takes note of r₁ … r_m of one step.
+    /// Adds r₁ … r_m of one step.
     pub fn see(&mut self, rewards: &[f64]) {
         if self.furthest {
             self.stretch(rewards);
@@ -63,7 +63,7 @@ impl RewardSample {
         }
     }
 
-    /// Of a vector that is not among them.
+    /// Adds a vector that is not among them.
     fn add(&mut self, rewards: Vec<f64>) {
         if self.furthest {
             return self.stretch(&rewards);
@@ -74,7 +74,7 @@ impl RewardSample {
         }
     }
 
-    /// Keeps from now on only the furthest vector in each direction.
+    /// Reduces the sample to the extreme vector in each direction.
     fn give_up_all(&mut self) {
         let vectors = std::mem::take(&mut self.vectors);
         self.furthest = true;
@@ -105,7 +105,7 @@ mod tests {
     use acrl::mixture::game_value;
 
     #[test]
-    fn a_glance_misses_no_reward_that_is_rare() {
+    fn rare_rewards_are_never_missed() {
         let (mut seen, mut rng) = (RewardSample::default(), Rng::new(2));
         let mut rewards = BatchMatrix::zeros(3, 2);
         rewards.set_column(1, &[0.0, 9.0, 9.0]); // no step
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn few_vectors_are_kept_and_many_are_summed_up() {
+    fn many_vectors_are_reduced_to_extreme_ones() {
         let mut seen = RewardSample::default();
         let mut rewards = BatchMatrix::zeros(3, 2);
         rewards.set_column(0, &[9.0, 1.0, 0.0]);

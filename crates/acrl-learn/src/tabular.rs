@@ -13,52 +13,40 @@
 //! interpolated linearly over the cells of a triangulation, and the policy is greedy.
 //!
 //! Each reward is measured in units of its range R_i, so that the grid is fine where it matters: at λ
-//! the table is asked about weights proportional to (R₀, λ₁R₁ … λ_mR_m).
+//! the table is evaluated at weights proportional to (R₀, λ₁R₁ … λ_mR_m).
 //!
 //! **Guaranteed**: at a grid point Q_w converges to the solution of the average-reward optimality
 //! equation if the model is weakly communicating (Wan, Yu and Sutton 2024) and every choice is tried
 //! for ever; whatever the table holds, the certificate of [`acrl::execute`] is true. **Not
 //! guaranteed**: that π(s, λ) maximises the Lagrangian between grid points, or where one state can
 //! have another optimal average than another (one R̄_w serves all); nor that uniform exploration gets
-//! anywhere in a large model. [`TabularPolicy::settled`] tells what was learnt.
+//! anywhere in a large model. [`TabularPolicy::settled`] evaluates what was learnt.
 
 use acrl::{Error, Event, FiniteCmdp, FinitePolicy, Multipliers, Named, Observer};
 use acrl::{Rewards, Rng, Simulator, Specification, Values};
 use acrl_exact::FiniteTask;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::LearnError;
+use crate::baselines::finite::stationary::{check_rule, first_choices};
 use crate::error::{length, setting};
-use crate::grid::Grid;
-use crate::stationary::{check_rule, first_choices};
+use crate::settings::{Range, STEPS, Settings, settings};
+use crate::weights::{Grid, normalize};
 
-/// How a table is learnt.
-///
-/// | Name | Default | Purpose | Range |
-/// |---|---|---|---|
-/// | `steps` | 200,000 | transitions to learn from | 1 or more |
-/// | `points` | 300 | most points of the grid of weights | 1 to 1,000,000 |
-/// | `decay` | 0.7 | κ: how fast the step size n^{−κ} falls with visits | above 0.5, up to 1 |
-/// | `rollout` | 1,000 | steps after which the agent starts again | 1 or more |
-///
-/// The grid is the finest one with at most `points` points, but has the corners of the simplex at
-/// least. With 300 points the weights are multiples of 1/23 for m = 2 and an objective.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct TabularConfig {
-    /// Transitions to learn from.
-    pub steps: u64,
-    /// Most points of the grid of weights.
-    pub points: usize,
-    /// κ: how fast the step size falls.
-    pub decay: f64,
-    /// Steps after which the agent starts again from an initial state.
-    pub rollout: u64,
-}
-
-impl Default for TabularConfig {
-    fn default() -> Self {
-        Self { steps: 200_000, points: 300, decay: 0.7, rollout: 1_000 }
+settings! {
+    /// The settings of the tabular learner. The grid of weights is the finest one with at most `weight_grid_size` points, but
+    /// has the corners of the simplex at least: with 300 points the weights are multiples of 1/23 for m = 2 and an
+    /// objective.
+    #[derive(Copy)]
+    pub struct TabularConfig {
+        /// Environment steps to learn from (1,000,000 in `acrl compare`).
+        total_steps: u64 = 200_000; STEPS;
+        /// Largest number of points of the grid of weights.
+        weight_grid_size: usize = 300; Range::Whole(1, 1_000_000);
+        /// Exponent κ of the learning rate n^{−κ} after n visits.
+        learning_rate_decay: f64 = 0.7; Range::HalfOpen(0.5, 1.0);
+        /// Environment steps between two resets.
+        reset_interval: u64 = 1_000; STEPS;
     }
 }
 
@@ -69,17 +57,14 @@ pub struct Tabular {
 }
 
 impl Tabular {
-    /// The most numbers a table may hold. On a large model the grid is made coarser until it fits.
+    /// Largest number of entries of a table. On a large model the grid is made coarser until it fits.
     pub const TABLE: usize = 1 << 25;
+    /// Number of reports of a training.
     const REPORTS: u64 = 100;
 
     /// Checks the settings.
     pub fn new(settings: TabularConfig) -> Result<Self, LearnError> {
-        setting("steps", settings.steps as f64, 1.0.., "1 or more")?;
-        setting("points", settings.points as f64, 1.0..=1e6, "1 to 1,000,000")?;
-        let above_half = (std::ops::Bound::Excluded(0.5), std::ops::Bound::Included(1.0));
-        setting("decay", settings.decay, above_half, "a number above 0.5 and up to 1")?;
-        setting("rollout", settings.rollout as f64, 1.0.., "1 or more")?;
+        settings.check_ranges()?;
         Ok(Self { settings })
     }
 
@@ -88,18 +73,19 @@ impl Tabular {
         &self.settings
     }
 
-    /// Reports about a hundred times; the figure `td_error` is the mean |δ_w| over the grid and the
-    /// steps since the last report, in units of the rewards' ranges.
+    /// Reports about a hundred times the mean |δ_w| over the grid and the steps since the last report, in units of the
+    /// rewards' ranges.
     pub fn train(
         &self,
         task: &Simulator<'_>,
         rng: &mut Rng,
         observer: &mut dyn Observer,
     ) -> Result<TabularPolicy, Error> {
-        let TabularConfig { steps, points, decay, rollout } = self.settings;
+        let TabularConfig { total_steps: steps, weight_grid_size, learning_rate_decay, reset_interval } =
+            self.settings;
         let model = task.model();
         let choices = model.choice_count();
-        let points = points.min(Self::TABLE / choices);
+        let points = weight_grid_size.min(Self::TABLE / choices);
         let mut policy = TabularPolicy::untrained(model, task.specification(), points)?;
         let points = policy.grid.len();
         let weights = policy.weights_by_reward();
@@ -111,7 +97,7 @@ impl Tabular {
         let mut error = 0.0;
         let mut state = 0;
         for t in 0..steps {
-            if t % rollout == 0 {
+            if t % reset_interval == 0 {
                 state = task.reset(rng);
             }
             let action = rng.index(model.choices(state).len());
@@ -128,7 +114,7 @@ impl Tabular {
                 best.iter_mut().zip(q).for_each(|(best, q)| *best = best.max(*q));
             }
             visits[choice] += 1;
-            let alpha = (visits[choice] as f64).powf(-decay);
+            let alpha = (visits[choice] as f64).powf(-learning_rate_decay);
             let q = &mut policy.table[choice * points..(choice + 1) * points];
             for w in 0..points {
                 let delta = reward[w] - gain[w] + best[w] - q[w];
@@ -140,7 +126,7 @@ impl Tabular {
             if (t + 1) % interval == 0 || t + 1 == steps {
                 let since = (t % interval + 1) * points as u64;
                 let figures: Named<f64> =
-                    [("td_error".to_owned(), error / since as f64)].into_iter().collect();
+                    [("train/td_error".to_owned(), error / since as f64)].into_iter().collect();
                 let (iteration, of) = (t / interval + 1, steps.div_ceil(interval));
                 if observer.event(&Event::Iteration { iteration, total: of, metrics: &figures }).is_break() {
                     break;
@@ -154,8 +140,7 @@ impl Tabular {
 
 /// π(s, λ) from a table: greedy in Q, which is interpolated between the grid's points.
 ///
-/// Ties go to the first action. The rule for the last λ is kept, so that a step at an unchanged λ is
-/// one look.
+/// Ties go to the first action. The actions for the last λ are cached.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TabularPolicy {
     grid: Grid,
@@ -170,7 +155,7 @@ pub struct TabularPolicy {
     rule: Vec<Option<usize>>,
 }
 
-/// What the greedy rule of one grid point settles at.
+/// Long-run averages under the greedy policy of one grid point.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LibraryEntry {
     /// w₀ … w_m, in the form of [`Multipliers::weights`].
@@ -181,7 +166,7 @@ pub struct LibraryEntry {
     pub values: Values,
 }
 
-/// How far beside a grid point is, as a share of the way to the middle of the simplex.
+/// Shift off a grid point that breaks ties, as a share of the way to the middle of the simplex.
 const NUDGE: f64 = 1e-6;
 
 impl TabularPolicy {
@@ -245,9 +230,8 @@ impl TabularPolicy {
         (0..self.rule.len()).map(|s| self.greedy(s, multipliers)).collect()
     }
 
-    /// What the greedy rule of each grid point settles at: the library of value vectors on which a
-    /// diagnosis rests. In a model with several recurrent classes the values are expectations from
-    /// the initial distribution.
+    /// Long-run averages under the greedy policy of each grid point: the value vectors that a diagnosis uses. In a model
+    /// with several recurrent classes they are expectations from the initial distribution.
     pub fn settled(&self, task: &FiniteTask<'_>) -> Result<Vec<LibraryEntry>, LearnError> {
         length("choices of the model", self.table.len() / self.grid.len(), task.model().choice_count())?;
         (0..self.grid.len())
@@ -256,22 +240,23 @@ impl TabularPolicy {
                 let rule: Vec<usize> = (0..self.rule.len()).map(|s| self.best_action(s, &cell)).collect();
                 check_rule(task.model(), &rule)?;
                 let scaled = self.pad(self.grid.weights(point));
-                let weights = normalise(scaled.iter().zip(&self.scales).map(|(w, r)| w / r).collect());
+                let mut weights: Vec<f64> = scaled.iter().zip(&self.scales).map(|(w, r)| w / r).collect();
+                normalize(&mut weights);
                 let values = task.values(&rule)?;
                 Ok(LibraryEntry { weights, rule, values })
             })
             .collect()
     }
 
-    /// V₁ … V_m at which the policy can settle once it is in `state`, by holding the rule of one grid point after the
-    /// other. Where it was trained too little an agent may go to some place and stay there, whatever the weights; what
-    /// the rules settle at from elsewhere is then of no use to it.
+    /// Value vectors V₁ … V_m of the recurrent classes that the policy can reach from `state` with the greedy policies of
+    /// grid points. With too little training an agent may stay in one place for all weights, and values of other places
+    /// are not attainable.
     pub fn settled_from(&self, task: &FiniteTask<'_>, state: usize) -> Result<Vec<Vec<f64>>, LearnError> {
         length("choices of the model", self.table.len() / self.grid.len(), task.model().choice_count())?;
         let mut rules: Vec<Vec<usize>> = Vec::new();
         for point in 0..self.grid.len() {
             let weights = self.grid.weights(point);
-            // Beside a point, ties at the point are broken by its neighbours. At the point itself only if some λ
+            // Beside a point, ties at the point are broken by its neighbours. The point itself counts only if some λ
             // leads there: the objective's weight is never 0.
             let even = NUDGE / weights.len() as f64;
             let beside: Vec<f64> = weights.iter().map(|w| (1.0 - NUDGE) * w + even).collect();
@@ -304,7 +289,8 @@ impl TabularPolicy {
     fn greedy(&mut self, state: usize, multipliers: &Multipliers) -> usize {
         if multipliers.as_slice() != self.multipliers || self.cell.is_empty() {
             let weights = multipliers.weights(self.has_objective);
-            let scaled = normalise(weights.iter().zip(&self.scales).map(|(w, r)| w * r).collect());
+            let mut scaled: Vec<f64> = weights.iter().zip(&self.scales).map(|(w, r)| w * r).collect();
+            normalize(&mut scaled);
             self.cell = self.grid.surrounding(&scaled[usize::from(!self.has_objective)..]);
             self.multipliers.clear();
             self.multipliers.extend_from_slice(multipliers.as_slice());
@@ -363,12 +349,6 @@ fn reached(model: &FiniteCmdp, rule: &[usize], state: usize) -> Vec<bool> {
         }
     }
     reached
-}
-
-/// The same numbers divided by their sum.
-fn normalise(weights: Vec<f64>) -> Vec<f64> {
-    let sum: f64 = weights.iter().sum();
-    if sum > 0.0 { weights.into_iter().map(|w| w / sum).collect() } else { weights }
 }
 
 #[cfg(test)]
@@ -439,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rules_learnt_are_those_of_the_exact_maximiser_away_from_ties() {
+    fn learnt_policies_are_the_exact_maximisers_away_from_ties() {
         let model = monitoring();
         let mut policy = learn(&model, &third(), 5);
         let task = FiniteTask::new(&model, &third()).unwrap();
@@ -451,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_that_stays_wherever_it_is_settles_there() {
+    fn reachable_values_depend_on_the_state_for_a_policy_that_stays() {
         let mut model = FiniteCmdp::builder(["a", "b"]);
         for (name, rewards) in [("A", [1.0, 0.0]), ("B", [0.0, 1.0])] {
             let s = model.state(name);
@@ -472,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn the_settled_values_span_what_can_be_attained() {
+    fn value_vectors_of_the_grid_span_the_attainable_set() {
         let model = monitoring();
         let policy = learn(&model, &third(), 1);
         let task = FiniteTask::new(&model, &third()).unwrap();
@@ -504,12 +484,12 @@ mod tests {
         let model = monitoring();
         assert_eq!(learn(&model, &third(), 7), learn(&model, &third(), 7));
         let task = Simulator::new(&model, third()).unwrap();
-        let tabular = Tabular::new(TabularConfig { steps: 1_050, ..Default::default() }).unwrap();
+        let tabular = Tabular::new(TabularConfig { total_steps: 1_050, ..Default::default() }).unwrap();
         let (mut events, mut stop_at) = (Vec::new(), u64::MAX);
         for _ in 0..2 {
             let mut observer = |event: &Event<'_>| {
                 let Event::Iteration { iteration, total, metrics } = event else { panic!("{event:?}") };
-                assert!(metrics.get("td_error").unwrap().is_finite());
+                assert!(metrics.get("train/td_error").unwrap().is_finite());
                 events.push((*iteration, *total));
                 if *iteration == stop_at { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             };
@@ -520,7 +500,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_can_be_taken_up_again() {
+    fn a_table_can_be_restored() {
         let model = monitoring();
         let policy = learn(&model, &third(), 3);
         let again = TabularPolicy::new(&model, &third(), policy.resolution(), policy.table().to_vec());
@@ -534,15 +514,19 @@ mod tests {
     fn bad_settings_are_errors_with_the_value_and_the_range() {
         let default = TabularConfig::default();
         for bad in [
-            TabularConfig { steps: 0, ..default },
-            TabularConfig { points: 0, ..default },
-            TabularConfig { decay: 0.5, ..default },
-            TabularConfig { decay: f64::NAN, ..default },
-            TabularConfig { rollout: 0, ..default },
+            TabularConfig { total_steps: 0, ..default },
+            TabularConfig { weight_grid_size: 0, ..default },
+            TabularConfig { learning_rate_decay: 0.5, ..default },
+            TabularConfig { learning_rate_decay: f64::NAN, ..default },
+            TabularConfig { reset_interval: 0, ..default },
         ] {
             assert!(Tabular::new(bad).is_err(), "{bad:?}");
         }
-        let error = Tabular::new(TabularConfig { decay: 2.0, ..default }).unwrap_err().to_string();
-        assert_eq!(error, "the setting 'decay' is 2, expected a number above 0.5 and up to 1");
+        let error =
+            Tabular::new(TabularConfig { learning_rate_decay: 2.0, ..default }).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "the setting 'learning_rate_decay' is 2.0, expected a number above 0.5 and at most 1"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! The baselines of continuous problems: where one policy suffices they find it, and what they cost is what is said.
+//! The baselines of continuous problems: they find a single policy where one suffices, at the documented cost.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use acrl::{
@@ -6,10 +6,9 @@ use acrl::{
     VecPolicy, VecTask,
 };
 use acrl_files::{Container, checkpoint};
-use acrl_learn::baselines::pid_lagrangian::Gains;
 use acrl_learn::{
-    Baseline, ExecutionDefaults, Method, PolicyFile, PolicyGradientConfig, PpoConfig, Snapshots,
-    TrainedPolicy, Training, TrainingRecord, UnconditionedLearner, settle,
+    Baseline, BaselineConfig, ExecutionDefaults, LearnerConfig, Method, PidGains, PolicyFile,
+    PolicyGradientConfig, PpoConfig, Snapshots, TrainedPolicy, Training, TrainingRecord, evaluate_library,
 };
 
 /// How much to spend: x of a purse of 1 yields √x, and 1 − x is saved. Nothing else changes.
@@ -74,27 +73,47 @@ impl VecEnv for Purse {
     }
 }
 
-fn ppo(iterations: u64) -> UnconditionedLearner {
-    UnconditionedLearner::Ppo(PpoConfig {
-        decisions: 1024 * iterations,
+fn primal_dual() -> BaselineConfig {
+    BaselineConfig::new(Method::PrimalDual)
+}
+
+fn dual_descent() -> BaselineConfig {
+    BaselineConfig::new(Method::DualDescent)
+}
+
+fn pid_lagrangian() -> BaselineConfig {
+    BaselineConfig::new(Method::PidLagrangian)
+}
+
+fn primal_averaging() -> BaselineConfig {
+    BaselineConfig::new(Method::PrimalAveraging)
+}
+
+fn fixed_weights(multipliers: Vec<f64>) -> BaselineConfig {
+    BaselineConfig { multipliers: Some(multipliers), ..BaselineConfig::new(Method::FixedWeights) }
+}
+
+fn ppo(iterations: u64) -> LearnerConfig {
+    LearnerConfig::Ppo(PpoConfig {
+        total_steps: Some(1024 * iterations),
         num_envs: 64,
-        segment: 16,
-        minibatch: 256,
-        hidden: vec![8],
+        n_steps: 16,
+        minibatch_size: 256,
+        hidden_sizes: vec![8],
         ..PpoConfig::default()
     })
 }
 
-fn kernels(rollouts: u64) -> UnconditionedLearner {
-    UnconditionedLearner::PolicyGradient(PolicyGradientConfig {
-        rollouts,
-        block: 100,
-        sigma: 0.3,
+fn kernels(rollouts: u64) -> LearnerConfig {
+    LearnerConfig::PolicyGradient(PolicyGradientConfig {
+        total_steps: 20 * rollouts,
+        rollouts_per_iteration: 100,
+        std: 0.3,
         ..PolicyGradientConfig::default()
     })
 }
 
-fn train(task: &VecTask<'_>, method: Method, learner: UnconditionedLearner) -> Baseline {
+fn train(task: &VecTask<'_>, method: BaselineConfig, learner: LearnerConfig) -> Baseline {
     let mut baseline = Baseline::new(task, method, learner, 2).unwrap();
     while baseline.iteration() < baseline.iterations() {
         baseline.iterate(task).unwrap();
@@ -102,45 +121,45 @@ fn train(task: &VecTask<'_>, method: Method, learner: UnconditionedLearner) -> B
     baseline
 }
 
-/// What a policy settles at.
-fn settled(task: &VecTask<'_>, policy: &mut TrainedPolicy) -> Vec<f64> {
-    settle(task, policy, 0).unwrap().entries[0].values.clone()
+/// Long-run averages of a policy.
+fn averages(task: &VecTask<'_>, policy: &mut TrainedPolicy) -> Vec<f64> {
+    evaluate_library(task, policy, 0).unwrap().entries[0].values.clone()
 }
 
 #[test]
-fn where_one_policy_suffices_multipliers_that_follow_the_deficit_find_it() {
+fn dual_rules_find_a_single_policy_where_one_suffices() {
     let purse = Purse::new();
     let task = purse.task();
     for (method, learner) in [
-        (Method::primal_dual(), ppo(200)),
-        (Method::pid_lagrangian(), ppo(200)),
-        (Method::primal_averaging(), ppo(200)),
-        (Method::primal_dual().with_step_size(0.01), kernels(20_000)),
+        (primal_dual(), ppo(200)),
+        (pid_lagrangian(), ppo(200)),
+        (primal_averaging(), ppo(200)),
+        (primal_dual().with_lambda_lr(0.01), kernels(20_000)),
     ] {
         let what = format!("{method:?}");
         let baseline = train(&task, method, learner);
-        let values = settled(&task, &mut baseline.policy());
+        let values = averages(&task, &mut baseline.policy());
         assert!((values[1] - 0.6).abs() < 0.04 && values[0] > 0.57, "{what}: {values:?}");
         assert!((0.5..1.2).contains(&baseline.multipliers()[0]), "{what}: {:?}", baseline.multipliers());
         assert!((baseline.online()[1] - 0.6).abs() < 0.05, "{what}: {:?}", baseline.online());
     }
     // Weights know nothing of bounds: at λ = ½ it spends everything, at λ = 2 next to nothing.
     for (multiplier, saved) in [(0.5, 0.0..0.35), (2.0, 0.8..1.0)] {
-        let method = Method::FixedWeights { multipliers: vec![multiplier] };
-        let values = settled(&task, &mut train(&task, method, ppo(100)).policy());
+        let method = fixed_weights(vec![multiplier]);
+        let values = averages(&task, &mut train(&task, method, ppo(100)).policy());
         assert!(saved.contains(&values[1]), "{multiplier}: {values:?}");
     }
-    let descent = train(&task, Method::dual_descent(), ppo(300));
+    let descent = train(&task, dual_descent(), ppo(300));
     assert!((0.5..1.1).contains(&descent.multipliers()[0]), "{:?}", descent.multipliers());
 }
 
 #[test]
-fn the_number_of_threads_and_an_interruption_change_nothing() {
+fn threads_and_interruptions_do_not_change_a_training() {
     let purse = Purse::new();
     let task = purse.task();
     let pool = |n: usize| rayon::ThreadPoolBuilder::new().num_threads(n).build().unwrap();
     for learner in [ppo(6), kernels(600)] {
-        for method in [Method::primal_averaging(), Method::pid_lagrangian(), Method::dual_descent()] {
+        for method in [primal_averaging(), pid_lagrangian(), dual_descent()] {
             let straight = pool(1).install(|| train(&task, method.clone(), learner.clone()));
             let resumed = pool(3).install(|| {
                 let baseline = Baseline::new(&task, method.clone(), learner.clone(), 2).unwrap();
@@ -166,11 +185,11 @@ fn file(task: &VecTask<'_>, baseline: Baseline) -> PolicyFile {
     PolicyFile {
         problem: String::new(),
         specification: task.specification().clone(),
-        library: settle(task, &mut policy, 0).unwrap(),
+        library: evaluate_library(task, &mut policy, 0).unwrap(),
         policy,
         coverage: training.coverage().clone(),
         seen: training.seen().clone(),
-        advice: ExecutionDefaults { step_size: 1.0, epoch: 100, steering: Executor::Policy },
+        execution_defaults: ExecutionDefaults { step_size: 1.0, epoch: 100, executor: Executor::Policy },
         training: TrainingRecord {
             learner: training.learner().into(),
             method: training.method().into(),
@@ -201,19 +220,19 @@ fn acts(policy: &TrainedPolicy, same: bool) -> Vec<BatchMatrix> {
 }
 
 #[test]
-fn a_policy_is_stored_with_all_its_snapshots_and_takes_no_notice_of_weights() {
+fn a_policy_file_stores_all_snapshots_and_ignores_weights() {
     let purse = Purse::new();
     let task = purse.task();
-    let one = train(&task, Method::primal_dual(), ppo(8)).policy().numbers();
+    let one = train(&task, primal_dual(), ppo(8)).policy().numbers();
     for (method, numbers) in [
-        (Method::primal_dual(), one),
-        (Method::PrimalAveraging { step_size: 0.3, snapshots: 4 }, 4 * one),
+        (primal_dual(), one),
+        (BaselineConfig { snapshots: 4, ..primal_averaging() }, 4 * one),
         // There are only so many stretches in the second half.
-        (Method::PrimalAveraging { step_size: 0.3, snapshots: 1000 }, 4 * one),
+        (BaselineConfig { snapshots: 1000, ..primal_averaging() }, 4 * one),
     ] {
         let file = file(&task, train(&task, method.clone(), ppo(8)));
         assert_eq!(file.policy.numbers(), numbers, "{method:?}");
-        assert!(file.policy.is_blind() && file.training.method == method.name());
+        assert!(file.policy.ignores_weights() && file.training.method == method.method.name());
         let bytes = file.to_container().unwrap().to_bytes().unwrap();
         let restored = PolicyFile::from_container(Container::from_bytes(&bytes).unwrap()).unwrap();
         restored.check(&task).unwrap();
@@ -223,7 +242,7 @@ fn a_policy_is_stored_with_all_its_snapshots_and_takes_no_notice_of_weights() {
         assert_eq!(file.coverage.compare(&[vec![0.5, 0.5]]).outside, 0.0);
     }
     // An empty list of policies, or one in another, is refused.
-    let file = file(&task, train(&task, Method::primal_averaging(), ppo(4)));
+    let file = file(&task, train(&task, primal_averaging(), ppo(4)));
     for policies in [serde_json::json!([]), serde_json::json!([{"kind": "snapshots", "policies": []}])] {
         let mut container = file.to_container().unwrap();
         container.meta["policy"]["policies"] = policies;
@@ -232,11 +251,10 @@ fn a_policy_is_stored_with_all_its_snapshots_and_takes_no_notice_of_weights() {
 }
 
 #[test]
-fn a_snapshot_keeps_its_turn() {
+fn a_snapshot_acts_for_a_whole_stretch() {
     let purse = Purse::new();
     let task = purse.task();
-    let TrainedPolicy::Snapshots(mut policies) = train(&task, Method::primal_averaging(), ppo(64)).policy()
-    else {
+    let TrainedPolicy::Snapshots(mut policies) = train(&task, primal_averaging(), ppo(64)).policy() else {
         panic!("expected snapshots")
     };
     assert_eq!(policies.policies().len(), 32);
@@ -257,21 +275,21 @@ fn a_snapshot_keeps_its_turn() {
 }
 
 #[test]
-fn settings_out_of_range_are_refused_and_numbers_that_run_away_stop_it() {
+fn settings_out_of_range_are_refused_and_divergence_stops_the_training() {
     let mut purse = Purse::new();
     for method in [
-        Method::FixedWeights { multipliers: vec![] },
-        Method::FixedWeights { multipliers: vec![-1.0] },
-        Method::primal_dual().with_step_size(0.0),
-        Method::primal_averaging().with_step_size(f64::NAN),
-        Method::DualDescent { rounds: 0, step_size: 1.0 },
-        Method::PrimalAveraging { step_size: 1.0, snapshots: 0 },
-        Method::PidLagrangian { gains: Gains { integral: -1.0, ..Gains::default() } },
+        fixed_weights(vec![]),
+        fixed_weights(vec![-1.0]),
+        primal_dual().with_lambda_lr(0.0),
+        primal_averaging().with_lambda_lr(f64::NAN),
+        BaselineConfig { rounds: 0, ..dual_descent() },
+        BaselineConfig { snapshots: 0, ..primal_averaging() },
+        BaselineConfig { gains: PidGains { integral: -1.0, ..PidGains::default() }, ..pid_lagrangian() },
     ] {
         assert!(Baseline::new(&purse.task(), method.clone(), ppo(1), 0).is_err(), "{method:?}");
     }
     for learner in [ppo(9), kernels(900)] {
-        let mut baseline = Baseline::new(&purse.task(), Method::primal_dual(), learner, 0).unwrap();
+        let mut baseline = Baseline::new(&purse.task(), primal_dual(), learner, 0).unwrap();
         baseline.iterate(&purse.task()).unwrap();
         let numbers = |baseline: &Baseline| acts(&baseline.policy(), true);
         let before = numbers(&baseline);

@@ -1,4 +1,4 @@
-//! PPO: the same whatever the number of threads, continued to the bit, stopped when its numbers run away.
+//! PPO: independent of the number of threads, bit-identical after a resume, stopped when it diverges.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use acrl::{
@@ -8,7 +8,7 @@ use acrl::{
 use acrl_files::checkpoint;
 use acrl_learn::{
     Criterion, ExecutionDefaults, LearnError, PolicyFile, Ppo, PpoConfig, Training, TrainingRecord,
-    WeightSampler, calibrate, settle,
+    WeightSampler, calibrate, evaluate_library,
 };
 
 /// A point on a line from 0 to 1 that moves, or stays by choice; `left` and `right` are its ends.
@@ -70,16 +70,17 @@ impl VecEnv for Line {
     }
 }
 
-fn settings(decisions: u64) -> PpoConfig {
-    PpoConfig { decisions, num_envs: 64, segment: 16, minibatch: 600, ..PpoConfig::default() }
+fn settings(total_steps: u64) -> PpoConfig {
+    let total_steps = Some(total_steps);
+    PpoConfig { total_steps, num_envs: 64, n_steps: 16, minibatch_size: 600, ..PpoConfig::default() }
 }
 
 fn train(task: &VecTask<'_>, iterations: u64) -> Ppo {
     train_for(task, iterations, Criterion::Discounted)
 }
 
-fn train_for(task: &VecTask<'_>, iterations: u64, targets: Criterion) -> Ppo {
-    let settings = PpoConfig { targets, ..settings(40 * 1024) };
+fn train_for(task: &VecTask<'_>, iterations: u64, criterion: Criterion) -> Ppo {
+    let settings = PpoConfig { criterion, ..settings(40 * 1024) };
     let mut ppo = Ppo::new(task, settings, 3).unwrap();
     (0..iterations).for_each(|_| drop(ppo.iterate(task).unwrap()));
     ppo
@@ -90,23 +91,23 @@ fn weights(ppo: &Ppo) -> Vec<f32> {
 }
 
 #[test]
-fn it_learns_to_go_where_the_weight_is_with_numbers_and_choices() {
+fn it_learns_continuous_and_discrete_actions_for_all_weights() {
     let line = Line::new(1.0);
     let task = VecTask::new(&line, line.specification()).unwrap();
     for seed in 0..2 {
         learns(&task, Criterion::Discounted, seed);
-        learns(&task, Criterion::Average, seed);
+        learns(&task, Criterion::AverageReward, seed);
     }
 }
 
-fn learns(task: &VecTask<'_>, targets: Criterion, seed: u64) {
-    let settings = PpoConfig { decisions: 500_000, targets, ..PpoConfig::default() };
+fn learns(task: &VecTask<'_>, criterion: Criterion, seed: u64) {
+    let settings = PpoConfig { total_steps: Some(500_000), criterion, ..PpoConfig::default() };
     let mut ppo = Ppo::new(task, settings, seed).unwrap();
     while ppo.iteration() < ppo.iterations() {
         ppo.iterate(task).unwrap();
     }
     let mut policy = ppo.policy();
-    let library = settle(task, &mut policy, 0).unwrap();
+    let library = evaluate_library(task, &mut policy, 0).unwrap();
     assert!(library.entries[0].values[1] > 0.9, "left: {:?}", library.entries[0]);
     assert!(library.entries[1].values[2] > 0.9, "right: {:?}", library.entries[1]);
     assert!(library.optimum(&[0.3, 0.3]).is_some());
@@ -140,10 +141,10 @@ impl VecPolicy for Undecided {
 }
 
 #[test]
-fn a_policy_that_settles_well_but_cannot_mix_is_steered_by_its_library() {
+fn a_policy_that_cannot_mix_is_executed_by_its_library() {
     let line = Line::new(1.0);
     let task = VecTask::new(&line, line.specification()).unwrap();
-    let library = settle(&task, &mut Undecided, 0).unwrap();
+    let library = evaluate_library(&task, &mut Undecided, 0).unwrap();
     // Where it does not move depends on where it was: no entry. 9 steps of a run lead from one end to the region of the
     // other, and the first 2 of them are still had here.
     assert!(library.entries.iter().all(|e| e.values[1] == 1.0 || e.values[2] == 1.0), "{library:?}");
@@ -155,21 +156,21 @@ fn a_policy_that_settles_well_but_cannot_mix_is_steered_by_its_library() {
     let right = Requirement::at_least("right", 0.3).unwrap();
     let specification = Specification::new(Some(Objective::maximize("left")), vec![right]).unwrap();
     let task = VecTask::new(&line, specification).unwrap();
-    let library = settle(&task, &mut Undecided, 0).unwrap();
-    let rehearsed = calibrate(&task, &mut Undecided, &library, 0).unwrap();
-    assert_eq!(rehearsed[0].advice.steering, Executor::Library);
-    assert!(rehearsed[0].missed == 0.0, "{rehearsed:?}");
-    let by_policy = rehearsed.iter().find(|way| way.advice.steering == Executor::Policy).unwrap();
-    assert!(by_policy.missed > 0.0 || by_policy.objective < rehearsed[0].objective, "{rehearsed:?}");
+    let library = evaluate_library(&task, &mut Undecided, 0).unwrap();
+    let results = calibrate(&task, &mut Undecided, &library, 0).unwrap();
+    assert_eq!(results[0].defaults.executor, Executor::Library);
+    assert!(results[0].shortfall == 0.0, "{results:?}");
+    let by_policy = results.iter().find(|way| way.defaults.executor == Executor::Policy).unwrap();
+    assert!(by_policy.shortfall > 0.0 || by_policy.objective < results[0].objective, "{results:?}");
 }
 
 #[test]
-fn the_number_of_threads_and_an_interruption_change_nothing() {
+fn threads_and_interruptions_do_not_change_a_training() {
     let line = Line::new(1.0);
     let task = VecTask::new(&line, line.specification()).unwrap();
     let pool = |n: usize| rayon::ThreadPoolBuilder::new().num_threads(n).build().unwrap();
-    for targets in [Criterion::Discounted, Criterion::Average] {
-        let train = |iterations| train_for(&task, iterations, targets);
+    for criterion in [Criterion::Discounted, Criterion::AverageReward] {
+        let train = |iterations| train_for(&task, iterations, criterion);
         let one = pool(1).install(|| weights(&train(6)));
         assert_eq!(one, pool(3).install(|| weights(&train(6))));
         let bytes = checkpoint::encode("test", &Training::Ppo(Box::new(train(4)))).unwrap();
@@ -181,7 +182,7 @@ fn the_number_of_threads_and_an_interruption_change_nothing() {
 }
 
 #[test]
-fn numbers_that_run_away_stop_the_training_and_leave_the_policy() {
+fn a_diverging_training_stops_and_leaves_the_policy() {
     // Rewards 10³⁰ times as large as they are said to be: their squares are no numbers any more.
     let line = Line::new(1e30);
     let task = VecTask::new(&line, line.specification()).unwrap();
@@ -207,19 +208,19 @@ fn settings_out_of_range_are_refused_by_name() {
         let error = Ppo::new(&task, settings, 0).unwrap_err().to_string();
         assert!(error.contains(&format!("'{name}'")), "{error}");
     };
-    refused(&|s| s.discount = 1.0, "discount");
-    refused(&|s| s.discount = f64::NAN, "discount");
+    refused(&|s| s.gamma = 1.0, "gamma");
+    refused(&|s| s.gamma = f64::NAN, "gamma");
     refused(&|s| s.num_envs = 1, "num_envs");
-    refused(&|s| s.minibatch = 0, "minibatch");
-    refused(&|s| s.hold = Some(0), "hold");
-    refused(&|s| s.hidden = vec![], "hidden");
-    refused(&|s| s.hidden = vec![64, 0], "hidden");
-    refused(&|s| s.step_size = -1.0, "step_size");
-    refused(&|s| s.sampler = WeightSampler::Box { high: 5.0 }, "sampler");
+    refused(&|s| s.minibatch_size = 0, "minibatch_size");
+    refused(&|s| s.action_repeat = Some(0), "action_repeat");
+    refused(&|s| s.hidden_sizes = vec![], "hidden_sizes");
+    refused(&|s| s.hidden_sizes = vec![64, 0], "hidden_sizes");
+    refused(&|s| s.learning_rate = -1.0, "learning_rate");
+    refused(&|s| s.weight_sampler = WeightSampler::Box { high: 5.0 }, "weight_sampler");
 }
 
 #[test]
-fn a_policy_file_comes_back_whole_and_knows_its_environment() {
+fn a_policy_file_round_trips_and_checks_its_environment() {
     let line = Line::new(1.0);
     let task = VecTask::new(&line, line.specification()).unwrap();
     let training = Training::Ppo(Box::new(train(&task, 2)));
@@ -227,11 +228,11 @@ fn a_policy_file_comes_back_whole_and_knows_its_environment() {
     let file = PolicyFile {
         problem: "some text".into(),
         specification: line.specification(),
-        library: settle(&task, &mut policy, 0).unwrap(),
+        library: evaluate_library(&task, &mut policy, 0).unwrap(),
         policy,
         coverage: training.coverage().clone(),
         seen: training.seen().clone(),
-        advice: ExecutionDefaults { step_size: 0.5, epoch: 10, steering: Executor::Library },
+        execution_defaults: ExecutionDefaults { step_size: 0.5, epoch: 10, executor: Executor::Library },
         training: TrainingRecord {
             learner: training.learner().into(),
             method: training.method().into(),
@@ -268,7 +269,7 @@ fn a_policy_file_comes_back_whole_and_knows_its_environment() {
 }
 
 #[test]
-fn a_policy_acts_in_any_number_of_lanes_one_after_the_other() {
+fn a_policy_acts_in_any_number_of_environments() {
     let line = Line::new(1.0);
     let task = VecTask::new(&line, line.specification()).unwrap();
     let mut policy = train(&task, 1).policy();

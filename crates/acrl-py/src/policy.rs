@@ -156,8 +156,8 @@ impl PolicyFile {
     /// Step size, epoch and steering with which to execute it.
     #[getter]
     fn advice(&self) -> (f64, u64, &'static str) {
-        let advice = self.file.advice;
-        let steering = match advice.steering {
+        let advice = self.file.execution_defaults;
+        let steering = match advice.executor {
             Executor::Policy => "policy",
             Executor::Library => "library",
         };
@@ -227,7 +227,7 @@ impl PolicyFile {
         if spaces.is_some() {
             // The training measured over a few steps, and before it was over. Averages over an epoch may lie closer together,
             // so that multipliers would hardly move; or wider apart, so that they would overshoot.
-            scales = trained.library.ranges(&scales, trained.advice.epoch);
+            scales = trained.library.ranges(&scales, trained.execution_defaults.epoch);
             if trained.specification.objective().is_none() {
                 scales[0] = task.scales()[0];
             }

@@ -8,7 +8,7 @@ use acrl::{
 };
 use acrl_envs::{External, ExternalAction, ExternalParameters, ExternalReward, Problem};
 use acrl_files::{RunFolder, checkpoint};
-use acrl_learn::ppo::After;
+use acrl_learn::ppo::StepResult;
 use acrl_learn::{
     ExecutionDefaults, ExternalPpo, LearnError, LibraryEvaluator, MlpPolicy, PolicyFile, PpoConfig,
     TrainedPolicy, TrainingRecord,
@@ -113,7 +113,7 @@ impl Trainer {
         let seen = inner.num_envs(&observations)?;
         let parts = inner.state.description.action.len();
         let mut actions = BatchMatrix::zeros(parts, seen.num_envs());
-        inner.state.training.decide(&seen, &mut actions);
+        inner.state.training.act(&seen, &mut actions);
         Ok(env_major(py, &actions))
     }
 
@@ -142,13 +142,13 @@ impl Trainer {
         let valid = flags(valid, "valid")?;
         let ended = truncated.iter().any(|ended| *ended);
         let last = if ended { Some(inner.num_envs(&last)?) } else { None };
-        inner.state.training.observe(&After {
+        inner.state.training.observe(&StepResult {
             rewards: &rewards,
-            last: last.as_ref().unwrap_or(&observation),
+            final_observation: last.as_ref().unwrap_or(&observation),
             observation: &observation,
             terminated: &terminated,
             truncated: &truncated,
-            valid: &valid,
+            mask: &valid,
         });
         Ok(())
     }
@@ -156,7 +156,7 @@ impl Trainer {
     /// Whether it is time to improve.
     #[getter]
     fn full(&self) -> bool {
-        lock(&self.0).state.training.is_full()
+        lock(&self.0).state.training.rollout_is_full()
     }
 
     /// Improves by the segment that is over, and returns figures of it; none after the first, which is only looked at.
@@ -169,7 +169,7 @@ impl Trainer {
         let improved = py.detach(|| {
             let mut inner = lock(&self.0);
             let training = &mut inner.state.training;
-            let figures = on_all_cores(|| training.improve(&seen));
+            let figures = on_all_cores(|| training.update(&seen));
             if let Ok(figures) = &figures {
                 inner.figures.clone_from(figures);
             }
@@ -337,7 +337,7 @@ impl Trainer {
         complete: bool,
     ) -> PyResult<Bound<'py, PyBytes>> {
         let settled = lock(&settler.get().0);
-        let found = (settled.settling.library(), settled.settling.steering());
+        let found = (settled.settling.library(), settled.settling.executor());
         let bytes = lock(&self.0).file(settled.policy.clone(), found, steps, complete)?;
         Ok(PyBytes::new(py, &bytes))
     }
@@ -383,7 +383,10 @@ impl Inner {
             library,
             coverage: training.coverage().clone(),
             seen: training.seen().clone(),
-            advice: ExecutionDefaults { steering, ..ExecutionDefaults::unrehearsed(&task) },
+            execution_defaults: ExecutionDefaults {
+                executor: steering,
+                ..ExecutionDefaults::uncalibrated(&task)
+            },
             training: TrainingRecord {
                 learner: "ppo".to_owned(),
                 method: acrl_learn::Training::A_CRL.to_owned(),
@@ -521,13 +524,7 @@ fn reward(name: String, unit: f64) -> ExternalReward {
 
 /// The default settings with some of them replaced.
 fn merged(settings: &str) -> PyResult<PpoConfig> {
-    let wrong = |error: serde_json::Error| InputError::new_err(format!("settings: {error}"));
-    let given: serde_json::Map<String, serde_json::Value> = serde_json::from_str(settings).map_err(wrong)?;
-    let mut all = serde_json::to_value(PpoConfig::default()).map_err(wrong)?;
-    if let Some(all) = all.as_object_mut() {
-        all.extend(given);
-    }
-    serde_json::from_value(all).map_err(wrong)
+    serde_json::from_str(settings).map_err(|error| InputError::new_err(format!("settings: {error}")))
 }
 
 fn named<'py>(py: Python<'py>, values: &Named<f64>) -> PyResult<Bound<'py, PyDict>> {

@@ -111,7 +111,7 @@ pub(crate) fn untrained(
     let mut file = policy.get().file.clone();
     let environment = environment(policy.get())?;
     let task = VecTask::new(environment.batch(), file.specification.clone()).map_err(input)?;
-    let settings = PpoConfig { hidden, hold: Some(1), ..PpoConfig::default() };
+    let settings = PpoConfig { hidden_sizes: hidden, action_repeat: Some(1), ..PpoConfig::default() };
     file.policy = TrainedPolicy::Mlp(Box::new(Ppo::new(&task, settings, seed).map_err(input)?.policy()));
     let container = file.to_container().map_err(input)?;
     PolicyFile::from_container(container, Path::new("untrained"), Rng::new(seed))

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use acrl::Executor;
 use acrl_cli::{CompareOptions, EpochArg, Execution, Input, ReproduceOptions, RunOptions, Start};
-use acrl_envs::MethodSetting;
+use acrl_learn::Method;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -177,7 +177,7 @@ pub(crate) fn compare(
     trainings: Option<usize>,
 ) -> PyResult<(String, Report)> {
     let opened = what.open(py, name, objective, &requirements)?;
-    let methods: Result<Vec<MethodSetting>, _> = methods.iter().map(|method| method.parse()).collect();
+    let methods: Result<Vec<Method>, _> = methods.iter().map(|method| method.parse()).collect();
     let methods = methods.map_err(input)?;
     let options = CompareOptions { execution: execution(settings), seed, budget, methods, trainings };
     interruptible(py, |watch| {

@@ -36,7 +36,7 @@ pub(crate) fn check(args: &CheckArgs, global: &Global, output: &mut Output) -> a
         Solution::Optimal(optimum) => {
             let (visited, epoch) = visit(&loaded, &task)?;
             let assumptions =
-                Assumptions::examine(&task, &optimum, &visited, loaded.run.step_size, &options)?;
+                Assumptions::examine(&task, &optimum, &visited, loaded.run.step_size(), &options)?;
             Ok((optimum, assumptions, epoch))
         }
     };
@@ -205,7 +205,7 @@ impl Report {
                 switch_time: found.switch_time,
                 suggested_epoch: found.suggested_epoch,
                 auto_epoch: epoch,
-                step_size: loaded.run.step_size,
+                step_size: loaded.run.step_size(),
                 promised_loss: found.loss,
                 wanted_loss: args.loss,
                 step_size_for_wanted_loss: step_size_for(args.loss, found.squared_bound),

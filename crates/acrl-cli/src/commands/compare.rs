@@ -3,13 +3,12 @@
 use std::ops::ControlFlow;
 
 use acrl::{Agent, EachStep, FinitePolicy, Rng, Simulator, Step, Transient, Values, execute, execute_runs};
-use acrl_envs::MethodSetting;
 use acrl_exact::{FiniteTask, Solution, SolveOptions, solve};
-use acrl_learn::dual_descent::dual_descent;
-use acrl_learn::fixed_weights::{best, square_grid, sweep};
-use acrl_learn::primal_averaging::{Blocks, state_wise, trajectory_weighted, visits};
-use acrl_learn::primal_dual::{PrimalDualConfig, primal_dual};
-use acrl_learn::{Stationary, Tabular, TabularConfig};
+use acrl_learn::baselines::finite::dual_descent::dual_descent;
+use acrl_learn::baselines::finite::fixed_weights::{best, square_grid, sweep};
+use acrl_learn::baselines::finite::primal_averaging::{Blocks, state_wise, trajectory_weighted, visits};
+use acrl_learn::baselines::finite::primal_dual::{PrimalDualConfig, primal_dual};
+use acrl_learn::{Method, Stationary, Tabular, TabularConfig};
 use anyhow::{Context as _, bail, ensure};
 use indicatif::ProgressBar;
 
@@ -24,6 +23,8 @@ use crate::input::{Input, Loaded};
 use crate::output::Output;
 use crate::watch::{Stop, Watch, listen};
 
+/// Environment steps of a learner, unless they are given.
+const TRAIN_STEPS: u64 = 1_000_000;
 /// Short runs say little about methods that settle only on average.
 pub(super) const STEPS: u64 = 200_000;
 /// Runs, where neither the problem nor the command line asks for several.
@@ -84,7 +85,7 @@ pub struct CompareOptions {
     /// Environment steps on which each learning method may train.
     pub budget: Option<u64>,
     /// These methods only; none: all.
-    pub methods: Vec<MethodSetting>,
+    pub methods: Vec<Method>,
     /// Trainings of each method, on continuous problems.
     pub trainings: Option<usize>,
 }
@@ -96,7 +97,7 @@ impl CompareOptions {
                 "{name} is a trained policy, expected a problem or model: compare trains the policies itself"
             );
         }
-        if matches!(input, Input::Finite(_)) && self.methods.contains(&MethodSetting::PidLagrangian) {
+        if matches!(input, Input::Finite(_)) && self.methods.contains(&Method::PidLagrangian) {
             bail!("there is no pid_lagrangian for finite problems");
         }
         if matches!(input, Input::Finite(_)) && self.trainings.is_some() {
@@ -126,7 +127,7 @@ pub fn compare(
     loaded.run.runs = loaded.run.runs.max(RUNS);
     loaded.apply(&options.execution, options.seed);
     let task = loaded.task()?;
-    let budget = options.budget.unwrap_or(loaded.train.steps);
+    let budget = options.budget.or(loaded.train.total_steps()).unwrap_or(TRAIN_STEPS);
     let contest =
         Contest { loaded: &loaded, task: &task, budget, methods: &options.methods, stop: &watch.stop };
     watch.bar.set_length(8);
@@ -138,7 +139,7 @@ struct Contest<'a> {
     task: &'a FiniteTask<'a>,
     budget: u64,
     /// Those that are asked for; none: all.
-    methods: &'a [MethodSetting],
+    methods: &'a [Method],
     stop: &'a Stop,
 }
 
@@ -158,23 +159,23 @@ impl Contest<'_> {
         )?);
         self.done(bar)?;
         let wanted = |method| self.methods.is_empty() || self.methods.contains(&method);
-        if wanted(MethodSetting::ACrl) {
+        if wanted(Method::ACrl) {
             methods.push(self.learned()?);
         }
         self.done(bar)?;
-        if wanted(MethodSetting::FixedWeights) {
+        if wanted(Method::FixedWeights) {
             methods.push(self.fixed_weights()?);
         }
         self.done(bar)?;
-        if wanted(MethodSetting::DualDescent) {
+        if wanted(Method::DualDescent) {
             methods.push(self.dual_descent(epoch)?);
         }
         self.done(bar)?;
-        if wanted(MethodSetting::PrimalDual) {
+        if wanted(Method::PrimalDual) {
             methods.extend(self.primal_dual()?);
         }
         self.done(bar)?;
-        if wanted(MethodSetting::PrimalAveraging) {
+        if wanted(Method::PrimalAveraging) {
             methods.extend(self.primal_averaging(epoch)?);
         }
         self.done(bar)?;
@@ -189,7 +190,7 @@ impl Contest<'_> {
             best: "the best possible",
             budget: self.budget,
             tolerance: loaded.run.tolerance,
-            step_size: loaded.run.step_size,
+            step_size: loaded.run.step_size(),
             seed: loaded.run.seed,
             learner: None,
             specification: task.specification().clone(),
@@ -208,11 +209,7 @@ impl Contest<'_> {
     }
 
     fn learned(&self) -> anyhow::Result<Entry> {
-        let settings = TabularConfig {
-            steps: self.budget,
-            points: self.loaded.train.points,
-            ..TabularConfig::default()
-        };
+        let settings = TabularConfig { total_steps: self.budget, ..self.loaded.train.tabular()? };
         let learner = Tabular::new(settings)?;
         let values = execute_runs(self.loaded.run.runs, |run| {
             let mut rng = Rng::stream(self.loaded.run.seed, run as u64);
@@ -250,7 +247,7 @@ impl Contest<'_> {
 
     fn dual_descent(&self, epoch: u64) -> anyhow::Result<Entry> {
         let iterates = (self.loaded.run.steps / epoch).clamp(1, 2000) as usize;
-        let descent = dual_descent(self.task, self.loaded.run.step_size, iterates)?;
+        let descent = dual_descent(self.task, self.loaded.run.step_size(), iterates)?;
         let values = self.frozen(&descent.stopped(self.task, iterates - 1)?)?;
         self.entry("dual descent, stopped", values, format!("the policy after {iterates} updates, kept"))
     }
@@ -276,7 +273,7 @@ impl Contest<'_> {
     fn primal_averaging(&self, epoch: u64) -> anyhow::Result<[Entry; 3]> {
         let (task, run) = (self.task, &self.loaded.run);
         let epochs = (run.steps / epoch).max(1);
-        let visits = visits(task, run.step_size, epoch, epochs, &mut Rng::stream(run.seed, 0))?;
+        let visits = visits(task, run.step_size(), epoch, epochs, &mut Rng::stream(run.seed, 0))?;
         let printed = self.frozen(&state_wise(task.model(), &visits.rules)?)?;
         let weighted = self.frozen(&trajectory_weighted(task.model(), &visits.choices)?)?;
         let blocks = self.frozen(&Blocks::new(task.model(), &visits.rules, Blocks::LENGTH)?)?;

@@ -1,8 +1,8 @@
 //! `acrl compare` on a continuous problem: every method trains on the same steps with the same seeds, and runs the same runs.
 
 use acrl::{RunReport, Values, VecTask};
-use acrl_envs::{MethodSetting, RunSettings};
-use acrl_learn::{PolicyFile, Training};
+use acrl_envs::RunSettings;
+use acrl_learn::{Method, PolicyFile, Training};
 use anyhow::ensure;
 use indicatif::ProgressBar;
 use rayon::prelude::*;
@@ -28,13 +28,13 @@ pub(super) fn compare(
     problem.run.runs = problem.run.runs.max(super::compare::RUNS);
     apply(&mut problem.run, &options.execution, options.seed);
     let task = VecTask::new(problem.environment.batch(), problem.specification.clone())?;
-    let methods = if options.methods.is_empty() { MethodSetting::ALL } else { &options.methods[..] };
+    let methods = if options.methods.is_empty() { Method::ALL } else { &options.methods[..] };
     let first = options.seed.unwrap_or(problem.train.seed);
     let trainings = options.trainings.unwrap_or(TRAININGS);
     let contest = Contest {
         problem: &problem,
         task: &task,
-        steps: options.budget.or(problem.train.steps_given.then_some(problem.train.steps)),
+        steps: options.budget,
         seeds: (0..trainings as u64).map(|k| first.wrapping_add(k)).collect(),
         stop: &watch.stop,
     };
@@ -66,11 +66,11 @@ impl Contest<'_> {
     /// Every method with every seed, on all cores; those that were done when Ctrl-C came.
     pub(super) fn hold(
         &self,
-        methods: &[MethodSetting],
+        methods: &[Method],
         occupation: Option<&Occupation>,
         bar: &ProgressBar,
     ) -> anyhow::Result<Vec<Contestant>> {
-        let jobs: Vec<(MethodSetting, u64)> =
+        let jobs: Vec<(Method, u64)> =
             methods.iter().flat_map(|method| self.seeds.iter().map(|seed| (*method, *seed))).collect();
         let begun = jobs.iter().map(|(method, seed)| {
             let asked = Asked { method: *method, learner: self.problem.train.learner, steps: self.steps };
@@ -102,8 +102,9 @@ impl Contest<'_> {
         }
         let file = policy_file(&training, self.problem, self.task, seed, true)?;
         let mut run = self.problem.run.clone();
-        advise(&mut run, file.advice, self.task.has_objective());
-        let (start, steering) = (file.multipliers(self.task)?, advised_steering(&run, file.advice));
+        advise(&mut run, file.execution_defaults, self.task.has_objective());
+        let (start, steering) =
+            (file.multipliers(self.task)?, advised_steering(&run, file.execution_defaults));
         let plan = Plan { task: self.task, file: &file, run: &run, start, steering };
         let executed = plan.execute(occupation.cloned(), None, &Watch::silent(self.stop.clone()))?;
         if self.stop.requested() {
@@ -132,7 +133,7 @@ impl Contest<'_> {
             trainings: self.seeds.len(),
             budget: contestants.iter().map(|c| c.training.steps()).max().unwrap_or(0),
             tolerance: run.tolerance,
-            step_size: ours.map_or(run.step_size, |c| c.run.step_size),
+            step_size: ours.map_or(run.step_size(), |c| c.run.step_size()),
             seed: self.seeds.first().copied().unwrap_or(0),
             learner: contestants.first().map(|c| c.training.learner()),
             specification: self.task.specification().clone(),

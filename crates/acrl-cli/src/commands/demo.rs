@@ -5,8 +5,8 @@ use std::path::Path;
 use std::time::Instant;
 
 use acrl::{Executor, Requirement, RunReport, Specification, VecTask};
-use acrl_envs::{MethodSetting, Problem, Source, bundled};
-use acrl_learn::Training;
+use acrl_envs::{Problem, Source, bundled};
+use acrl_learn::{Method, TrainSettings, Training};
 use acrl_report::{Block, Cell, Figure, Report, Table as Grid, Tone};
 use anyhow::{Context as _, bail, ensure};
 use serde::Serialize;
@@ -61,7 +61,7 @@ pub(crate) fn demo(args: &DemoArgs, global: &Global, output: &mut Output) -> any
     };
     let grid = Occupation::new(&task)?;
     let bar = output.bar(0, "training A-CRL and five baselines on the same budget");
-    let contestants = contest.hold(MethodSetting::ALL, Some(&grid), &bar)?;
+    let contestants = contest.hold(Method::ALL, Some(&grid), &bar)?;
     bar.finish_and_clear();
     let ours = contestants.iter().find(|c| c.training.method() == Training::A_CRL);
     let ours = ours.filter(|_| !stop.requested()).context("stopped by Ctrl-C")?;
@@ -71,7 +71,7 @@ pub(crate) fn demo(args: &DemoArgs, global: &Global, output: &mut Output) -> any
     let task_changed = VecTask::new(problem.environment.batch(), changed)?;
     let running = output.bar(ours.run.steps * RUNS as u64, "the same policy, other requirements");
     let start = ours.file.multipliers(&task_changed)?;
-    let steering = advised_steering(&ours.run, ours.file.advice);
+    let steering = advised_steering(&ours.run, ours.file.execution_defaults);
     let plan = Plan { task: &task_changed, file: &ours.file, run: &ours.run, start, steering };
     let watch = Watch { stop: stop.clone(), bar: running };
     let executed = plan.execute(Some(grid), None, &watch)?;
@@ -129,7 +129,7 @@ fn problem() -> anyhow::Result<ContinuousProblem> {
         environment,
         specification: problem.specification,
         run: problem.run,
-        train: problem.train,
+        train: TrainSettings::read(&problem.train, true)?,
     })
 }
 
@@ -315,7 +315,7 @@ fn page(
         ("problem".to_owned(), PROBLEM.to_owned()),
         ("trained".to_owned(), trained(&ours.file.training)),
         ("steered by".to_owned(), steered(steering)),
-        ("step size".to_owned(), figure(ours.run.step_size, 4)),
+        ("step size".to_owned(), figure(ours.run.step_size(), 4)),
         ("tolerance".to_owned(), figure(tolerance, 3)),
         ("epoch".to_owned(), format!("{} at the end", ours.report.epoch)),
         ("took".to_owned(), format!("{} s", figure(seconds, 2))),

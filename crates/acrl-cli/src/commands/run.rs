@@ -206,7 +206,7 @@ fn run_finite(
         best: Best::Optimum(known_optimum(&loaded, &task).or_else(|| optimum(&task))),
         acting: loaded.answered.as_ref().map(|answered| answered.acting),
         specification: task.specification().clone(),
-        step_size: loaded.run.step_size,
+        step_size: loaded.run.step_size(),
         tolerance: loaded.run.tolerance,
         seed: loaded.run.seed,
         policy: None,
@@ -248,15 +248,16 @@ fn prepare(name: &str, loaded: &mut Loaded, mixture: bool) -> anyhow::Result<()>
         !mixture || solved == asked,
         "--mixture cannot take other bounds: its shares are for those it was solved with; leave it out, or solve again"
     );
-    if !loaded.run.step_size_given {
+    if loaded.run.step_size.is_none() {
         // It starts where the multipliers belong, or near that if there are several parts, each with its own; large steps
         // would only take them away from there.
-        loaded.run.step_size = if parts == 1 { 0.01 } else { 0.05 };
+        loaded.run.step_size = Some(if parts == 1 { 0.01 } else { 0.05 });
     }
-    if !loaded.run.epoch_given {
+    if loaded.run.epoch.is_none() {
         // Policies of different places need time to get there.
         let ways = 50.0 * (loaded.model.states() as f64).sqrt();
-        loaded.run.epoch_start = (ways as u64).min(loaded.run.steps / 200).max(10);
+        let start = (ways as u64).min(loaded.run.steps / 200).max(10);
+        loaded.run.epoch = Some(EpochLength::Auto(start));
     }
     answered.acting = if mixture {
         Acting::Mixture
@@ -363,7 +364,7 @@ pub fn page_of(json: &str, snapshots: &str, input: &str, command: &str) -> anyho
         "the requirements do not fit the specification, or their tolerances are not above 0"
     );
     let course = History::of_snapshots(&specification, &scales, tolerance, snapshots);
-    let settings = RunSettings { step_size, tolerance, seed, ..RunSettings::default() };
+    let settings = RunSettings { step_size: Some(step_size), tolerance, seed, ..RunSettings::default() };
     let told = Told { specification: &specification, report: &report, course: &course, tolerance };
     Ok(run_page(input, &told, &settings, Remarks::default(), Vec::new(), command.to_owned()))
 }
@@ -473,7 +474,7 @@ pub(crate) fn report(
         return Ok(first);
     }
     let longer = first.epoch as f64 / loaded.run.epoch_length().start() as f64;
-    let (exact, multiplier_limit) = exact_evidence(task, loaded.run.step_size * longer)?;
+    let (exact, multiplier_limit) = exact_evidence(task, loaded.run.step_size() * longer)?;
     // In a model of several parts the averages of the runs are what this policy settles at, and no
     // switching takes it out of the part in which it is.
     let ended: Vec<Vec<f64>> = executions.iter().map(|run| run.averages.requirements().to_vec()).collect();

@@ -8,7 +8,7 @@ use acrl::{
     Agent, DiagnosisInput, DiagnosisVerdict, EachStep, EpochLength, Event, Execution, Executor, History,
     Multipliers, Named, Observer, Rng, RunReport, Step, VecExecution, VecTask,
 };
-use acrl_envs::{EpochSetting, RunSettings};
+use acrl_envs::RunSettings;
 use acrl_learn::{CoverageReport, ExecutionDefaults, PolicyFile, TrainingRecord};
 use anyhow::{Context as _, ensure};
 use rayon::prelude::*;
@@ -48,11 +48,11 @@ pub(super) fn run(
     ensure!(!options.mixture, "--mixture is for policies that acrl solve --policy wrote; {name} was trained");
     apply(&mut input.problem.run, &options.execution, options.seed);
     let PolicyProblem { problem, file } = &mut input;
-    advise(&mut problem.run, file.advice, problem.specification.objective().is_some());
+    advise(&mut problem.run, file.execution_defaults, problem.specification.objective().is_some());
     let run = &problem.run;
     let task = VecTask::new(problem.environment.batch(), problem.specification.clone())?;
     let start = start(options.start.as_ref(), file, &task)?;
-    let steering = options.steering.unwrap_or_else(|| advised_steering(run, file.advice));
+    let steering = options.steering.unwrap_or_else(|| advised_steering(run, file.execution_defaults));
     let plan = Plan { task: &task, file, run, start, steering };
     let (mut log, mut folder) = files.open(&watch.stop)?;
     let plane = Plane::new(&problem.environment).filter(|_| options.pictures);
@@ -88,13 +88,13 @@ pub(super) fn run(
         coverage: file.coverage.compare(&visited),
         steering,
         fallbacks,
-        blind: file.policy.is_blind(),
+        blind: file.policy.ignores_weights(),
     };
     let run = Run {
         met: report.met(),
         best: Best::Estimate(estimate(&task, file)),
         specification: task.specification().clone(),
-        step_size: run.step_size,
+        step_size: run.step_size(),
         tolerance: run.tolerance,
         seed: run.seed,
         policy: Some(policy),
@@ -152,22 +152,17 @@ impl PolicyRun {
 /// the longer the run, the longer it may stay without a requirement being far behind at the end.
 pub(super) fn advise(run: &mut RunSettings, advice: ExecutionDefaults, objective: bool) {
     const ADVISED: f64 = 200_000.0;
-    if !run.epoch_given {
+    if run.epoch.is_none() {
         let longer = if objective { run.steps as f64 * run.tolerance / (ADVISED * 0.005) } else { 1.0 };
-        run.epoch_start = ((advice.epoch as f64 * longer) as u64).clamp(1, 1 << 14);
+        run.epoch = Some(EpochLength::Auto(((advice.epoch as f64 * longer) as u64).clamp(1, 1 << 14)));
     }
-    if let EpochSetting::Fixed(length) = run.epoch {
-        run.epoch_start = length;
-    }
-    if !run.step_size_given {
-        run.step_size = advice.step_size;
-    }
+    run.step_size = run.step_size.or(Some(advice.step_size));
 }
 
 /// The same for what turns multipliers into behaviour; who fixes the epoch wants π(·, λ).
 pub(super) fn advised_steering(run: &RunSettings, advice: ExecutionDefaults) -> Executor {
     match run.epoch_length() {
-        EpochLength::Auto(_) => advice.steering,
+        EpochLength::Auto(_) => advice.executor,
         EpochLength::Fixed(_) => Executor::Policy,
     }
 }
@@ -217,7 +212,7 @@ impl Plan<'_> {
         let auto = matches!(self.run.epoch_length(), EpochLength::Auto(_));
         let library = auto || self.steering == Executor::Library;
         Ok(Agent::builder(self.task.specification().requirements().to_vec())
-            .step_size(self.run.step_size)
+            .step_size(self.run.step_size())
             .epoch(self.run.epoch_length())
             .scales(scales[0], &scales[1..])
             .multipliers(self.start.clone())

@@ -3,13 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use acrl::{Executor, VecTask};
-use acrl_envs::{CriterionSetting, EpochSetting, LearnerSetting, MethodSetting, WeightSamplerSetting};
+use acrl::{EpochLength, Executor, VecTask};
 use acrl_files::{RunFolder, checkpoint};
 use acrl_learn::{
-    ActorCritic, ActorCriticConfig, Baseline, Criterion, ExecutionDefaults, LearnError, Method, PolicyFile,
-    PolicyGradient, PolicyGradientConfig, Ppo, PpoConfig, Training, TrainingRecord, UnconditionedLearner,
-    WeightSampler, calibrate, settle,
+    ExecutionDefaults, LearnError, Learner, Method, PolicyFile, Training, TrainingRecord, calibrate,
+    evaluate_library,
 };
 use anyhow::{bail, ensure};
 use serde::{Deserialize, Serialize};
@@ -83,8 +81,8 @@ fn default_folder(policy: &Path) -> PathBuf {
 
 /// What is to be trained.
 pub(super) struct Asked {
-    pub(super) method: MethodSetting,
-    pub(super) learner: LearnerSetting,
+    pub(super) method: Method,
+    pub(super) learner: Learner,
     /// Environment steps; the learner's own number if it is not said.
     pub(super) steps: Option<u64>,
 }
@@ -94,7 +92,7 @@ fn asked(args: &TrainArgs, problem: &ContinuousProblem) -> Asked {
     Asked {
         method: args.method.unwrap_or(train.method),
         learner: args.learner.unwrap_or(train.learner),
-        steps: args.steps.or(train.steps_given.then_some(train.steps)),
+        steps: args.steps,
     }
 }
 
@@ -105,109 +103,8 @@ pub(super) fn begin(
     asked: &Asked,
     seed: u64,
 ) -> anyhow::Result<Training> {
-    let train = &problem.train;
-    let average = train.targets == CriterionSetting::Average;
-    if average && asked.learner == LearnerSetting::PolicyGradient {
-        bail!(
-            "targets = \"average\" is for ppo and actor_critic, which have a critic, not for policy_gradient"
-        );
-    }
-    let method = baseline(asked.method, train.multiplier_step, task);
-    Ok(match (asked.learner, method) {
-        (LearnerSetting::Ppo, None) => {
-            let settings = ppo_settings(problem, task, asked.steps);
-            Training::Ppo(Box::new(Ppo::new(task, settings, seed)?))
-        }
-        (LearnerSetting::PolicyGradient, None) => {
-            let settings = gradient_settings(problem, asked.steps);
-            Training::PolicyGradient(Box::new(PolicyGradient::new(task, settings, seed)?))
-        }
-        (LearnerSetting::Ppo, Some(method)) => {
-            let learner = UnconditionedLearner::Ppo(ppo_settings(problem, task, asked.steps));
-            Training::Baseline(Box::new(Baseline::new(task, method, learner, seed)?))
-        }
-        (LearnerSetting::PolicyGradient, Some(method)) => {
-            let learner = UnconditionedLearner::PolicyGradient(gradient_settings(problem, asked.steps));
-            Training::Baseline(Box::new(Baseline::new(task, method, learner, seed)?))
-        }
-        (LearnerSetting::ActorCritic, None) => {
-            let mut settings =
-                if average { ActorCriticConfig::average() } else { ActorCriticConfig::default() };
-            let sampler = sampler(train.sampler);
-            if sampler != WeightSampler::Dual {
-                settings.sampler = sampler;
-            }
-            settings.gamma = train.discount.unwrap_or(settings.gamma);
-            settings.step_size = train.step_size.unwrap_or(settings.step_size);
-            if let Some(steps) = asked.steps {
-                settings.rollouts = steps.div_ceil(settings.length as u64);
-            }
-            Training::ActorCritic(Box::new(ActorCritic::new(task, settings, seed)?))
-        }
-        (LearnerSetting::ActorCritic, Some(method)) => bail!(
-            "the method '{}' trains with the learner ppo or policy_gradient, not with actor_critic",
-            method.name()
-        ),
-        (LearnerSetting::Tabular, _) => bail!("the learner 'tabular' is for finite problems"),
-    })
-}
-
-/// The baseline of that name, if it is one; `eta` is the step size of its multipliers.
-fn baseline(method: MethodSetting, eta: Option<f64>, task: &VecTask<'_>) -> Option<Method> {
-    let method = match method {
-        MethodSetting::ACrl => return None,
-        MethodSetting::FixedWeights => Method::even(task),
-        MethodSetting::DualDescent => Method::dual_descent(),
-        MethodSetting::PrimalDual => Method::primal_dual(),
-        MethodSetting::PidLagrangian => Method::pid_lagrangian(),
-        MethodSetting::PrimalAveraging => Method::primal_averaging(),
-    };
-    Some(match eta {
-        Some(eta) => method.with_step_size(eta),
-        None => method,
-    })
-}
-
-fn sampler(setting: WeightSamplerSetting) -> WeightSampler {
-    match setting {
-        WeightSamplerSetting::Dual => WeightSampler::Dual,
-        WeightSamplerSetting::Simplex => WeightSampler::Simplex,
-        WeightSamplerSetting::Corners => WeightSampler::Corners,
-        WeightSamplerSetting::Box => WeightSampler::Box { high: 5.0 },
-    }
-}
-
-fn ppo_settings(problem: &ContinuousProblem, task: &VecTask<'_>, steps: Option<u64>) -> PpoConfig {
-    let train = &problem.train;
-    let hold = train.hold.unwrap_or_else(|| task.environment().action_repeat()).max(1);
-    let default = PpoConfig::default();
-    PpoConfig {
-        decisions: steps.map_or(default.decisions, |steps| steps.div_ceil(hold as u64)),
-        hold: Some(hold),
-        step_size: train.step_size.unwrap_or(default.step_size),
-        targets: match train.targets {
-            CriterionSetting::Discounted => Criterion::Discounted,
-            CriterionSetting::Average => Criterion::Average,
-        },
-        discount: train.discount.unwrap_or(default.discount),
-        hidden: train.hidden.clone(),
-        sampler: sampler(train.sampler),
-        ..default
-    }
-}
-
-/// The box of the paper means its literal settings; else normalised weights.
-fn gradient_settings(problem: &ContinuousProblem, steps: Option<u64>) -> PolicyGradientConfig {
-    let mut settings = match sampler(problem.train.sampler) {
-        WeightSampler::Box { .. } => PolicyGradientConfig::literal(),
-        WeightSampler::Dual => PolicyGradientConfig::default(),
-        sampler => PolicyGradientConfig { sampler, ..PolicyGradientConfig::default() },
-    };
-    settings.step_size = problem.train.step_size.unwrap_or(settings.step_size);
-    if let Some(steps) = steps {
-        settings.rollouts = steps.div_ceil(settings.length as u64);
-    }
-    settings
+    let Asked { method, learner, steps } = *asked;
+    Ok(Training::new(task, &problem.train, (method, learner), steps, seed)?)
 }
 
 /// Takes up a training where its folder's checkpoint left it.
@@ -266,7 +163,7 @@ impl Job {
             let training = &self.state.training;
             let iteration = training.iteration();
             self.folder.iteration(iteration, of, training.steps(), self.state.seconds, &figures)?;
-            if let Some(reward) = figures.get("reward") {
+            if let Some(reward) = figures.get("rollout/scalarized_reward") {
                 bar.set_message(format!("reward {}", figure(*reward, 3)));
             }
             bar.inc(1);
@@ -297,13 +194,13 @@ pub(super) fn policy_file(
     complete: bool,
 ) -> anyhow::Result<PolicyFile> {
     let mut policy = training.policy();
-    let library = settle(task, &mut policy, seed)?;
+    let library = evaluate_library(task, &mut policy, seed)?;
     // Who stops a training does not want to wait; and there is nothing to choose where the problem fixes the epoch, or
     // if the policy takes no notice of multipliers.
     let given =
-        matches!(problem.run.epoch, EpochSetting::Fixed(_)) || matches!(training, Training::Baseline(_));
+        matches!(problem.run.epoch, Some(EpochLength::Fixed(_))) || matches!(training, Training::Baseline(_));
     let advice = if complete && !given {
-        calibrate(task, &mut policy, &library, seed)?.first().map(|best| best.advice)
+        calibrate(task, &mut policy, &library, seed)?.first().map(|best| best.defaults)
     } else {
         None
     };
@@ -314,7 +211,7 @@ pub(super) fn policy_file(
         library,
         coverage: training.coverage().clone(),
         seen: training.seen().clone(),
-        advice: advice.unwrap_or_else(|| ExecutionDefaults::unrehearsed(task)),
+        execution_defaults: advice.unwrap_or_else(|| ExecutionDefaults::uncalibrated(task)),
         training: TrainingRecord {
             learner: training.learner().to_owned(),
             method: training.method().to_owned(),
@@ -377,7 +274,7 @@ fn report(
             iterations: training.iteration(),
             seconds: state.seconds,
             corners: names.iter().enumerate().map(|(j, (name, _))| (name.clone(), corner(j))).collect(),
-            advice: file.advice,
+            advice: file.execution_defaults,
             online,
         });
     }
@@ -398,7 +295,7 @@ fn report(
         figure(state.seconds, 3)
     ));
     output.line("");
-    let blind = file.policy.is_blind();
+    let blind = file.policy.ignores_weights();
     let mut header = vec![if blind { "" } else { "all weight on" }];
     header.extend(names.iter().map(|(name, _)| name.as_str()));
     let mut table = Table::new(&header);
@@ -417,8 +314,8 @@ fn report(
         output.line(styled(FAINT, "a baseline: the policy takes no notice of multipliers"));
     } else {
         output.line(styled(FAINT, "what the policy settles at when one reward is all that matters"));
-        let ExecutionDefaults { step_size, epoch, steering } = file.advice;
-        let steering = match steering {
+        let ExecutionDefaults { step_size, epoch, executor } = file.execution_defaults;
+        let steering = match executor {
             Executor::Policy => "its multipliers",
             Executor::Library => "its library",
         };

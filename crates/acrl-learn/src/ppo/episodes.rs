@@ -1,26 +1,24 @@
-//! The same networks and the same steps on one scalar reward w·r in episodes, which is what other programs can do too:
-//! for `make bench-train`, which compares them.
+//! PPO with a scalar critic of w·r in episodes of fixed length: the variant that `make bench-train` compares with other
+//! programs.
 
 use acrl::{BatchMatrix, Rng, VecTask};
 
-use super::networks::Networks;
-use super::policy::Inputs;
-use super::rollout::Rollout;
-use super::{ActionHeads, PpoConfig};
+use super::actor_critic::Networks;
+use super::{ActionHeads, Inputs, PpoConfig, RolloutBuffer};
 use crate::LearnError;
-use crate::weight_sampler::simplex;
+use crate::weights::simplex;
 
-/// A training with one critic head, weights that are drawn anew with each episode, and a constant step size.
+/// A training with one critic head, weights that are drawn for each episode, and a constant learning rate.
 ///
-/// All environments start together. The last step of an episode is worth r + γ v(last state) and cuts the advantages.
+/// All environments start together. The end of an episode is a truncation, which bootstraps from the final state.
 pub struct Episodes<'a> {
     task: &'a VecTask<'a>,
     settings: PpoConfig,
-    /// The steps of an episode.
+    /// Steps of an episode.
     length: usize,
     clock: usize,
     networks: Networks,
-    rollout: Rollout,
+    rollout: RolloutBuffer,
     state: BatchMatrix,
     /// w₀ … w_m.
     weights: BatchMatrix,
@@ -28,31 +26,31 @@ pub struct Episodes<'a> {
     actions: BatchMatrix,
     named: BatchMatrix,
     rewards: BatchMatrix,
-    /// The mean over environments of w·r at each decision of the last rollout.
+    /// Mean over environments of w·r at each step of the last rollout.
     means: Vec<f32>,
     rngs: Vec<Rng>,
     rng: Rng,
 }
 
-/// A rollout and the parameters it was had with, row by row: for comparing with other programs.
-pub struct EpisodeNotes {
+/// A rollout and the parameters that it was collected with, for comparison with other programs.
+pub struct EpisodeRecord {
     /// Actor, critic and ln σ.
     pub parameters: [Vec<f32>; 3],
-    /// What the networks saw; the last block is after the rollout.
+    /// Inputs of the networks; the last block is after the rollout.
     pub inputs: Vec<f32>,
-    /// u.
+    /// Actions u, in the actor's units.
     pub actions: Vec<f32>,
-    /// ln π(u), without the constant.
+    /// ln π(u) without the constant.
     pub log_probabilities: Vec<f32>,
-    /// w·r, with the bootstrap where an episode ends.
+    /// Rewards w·r, with the bootstrap where an episode ends.
     pub rewards: Vec<f32>,
     /// 0 where an episode ends.
     pub continues: Vec<f32>,
-    /// v.
+    /// Values v.
     pub values: Vec<f32>,
-    /// A.
+    /// Advantages A.
     pub advantages: Vec<f32>,
-    /// A + v.
+    /// Returns A + v.
     pub returns: Vec<f32>,
 }
 
@@ -64,12 +62,12 @@ impl<'a> Episodes<'a> {
         length: usize,
         seed: u64,
     ) -> Result<Self, LearnError> {
-        settings.check()?;
+        settings.check(2)?;
         let (environment, num_envs) = (task.environment(), settings.num_envs);
         let mut rng = Rng::stream(seed, u64::MAX);
         let heads = ActionHeads::new(environment.action_space())?;
         let networks = Networks::with_heads(Inputs::new(task)?, heads, Some(1), &settings, &mut rng)?;
-        let mut rollout = networks.rollout(settings.segment, num_envs);
+        let mut rollout = networks.rollout_buffer(settings.n_steps, num_envs);
         rollout.weights.fill(1.0);
         let rows = |n: usize| BatchMatrix::zeros(n, num_envs);
         let mut episodes = Self {
@@ -83,7 +81,7 @@ impl<'a> Episodes<'a> {
             actions: rows(environment.action_space().len()),
             named: rows(environment.reward_names().len()),
             rewards: rows(task.scales().len()),
-            means: vec![0.0; settings.segment],
+            means: vec![0.0; settings.n_steps],
             rngs: (0..num_envs as u64).map(|env| Rng::stream(seed, env)).collect(),
             rng,
             settings,
@@ -93,20 +91,20 @@ impl<'a> Episodes<'a> {
         Ok(episodes)
     }
 
-    /// One rollout and the passes over it; the mean rewards of its steps.
+    /// One iteration; returns the mean rewards of its steps.
     pub fn iterate(&mut self) -> Result<&[f32], LearnError> {
-        self.experience()?;
-        self.improve()?;
+        self.collect_rollout()?;
+        self.update()?;
         Ok(&self.means)
     }
 
-    /// One rollout, its values and its advantages.
-    pub fn experience(&mut self) -> Result<(), LearnError> {
+    /// Collects a rollout and computes its values and advantages.
+    pub fn collect_rollout(&mut self) -> Result<(), LearnError> {
         let (environment, n) = (self.task.environment(), self.settings.num_envs);
         self.rollout.continues.fill(1.0);
-        for t in 0..self.settings.segment {
+        for t in 0..self.settings.n_steps {
             environment.observe(&self.state, &mut self.observation);
-            self.networks.see_weights(&mut self.rollout, t, &self.weights);
+            self.networks.set_weights_at(&mut self.rollout, t, &self.weights);
             self.networks.act(&mut self.rollout, t, &self.observation, &mut self.actions, &mut self.rngs);
             environment.step(&mut self.state, &self.actions, &mut self.named, &mut self.rngs)?;
             self.task.score(&self.named, &mut self.rewards)?;
@@ -121,27 +119,27 @@ impl<'a> Episodes<'a> {
                 self.end(t)?;
             }
         }
-        self.look(self.settings.segment);
-        self.networks.evaluate(&mut self.rollout, 0..self.settings.segment + 1);
-        self.rollout.advantages(self.settings.discount as f32, self.settings.trace as f32, None);
+        self.write_inputs(self.settings.n_steps);
+        self.networks.evaluate(&mut self.rollout, 0..self.settings.n_steps + 1);
+        self.rollout.compute_advantages(self.settings.gamma as f32, self.settings.gae_lambda as f32, None);
         Ok(())
     }
 
-    /// The passes over the last rollout.
-    pub fn improve(&mut self) -> Result<(), LearnError> {
+    /// The update by the last rollout.
+    pub fn update(&mut self) -> Result<(), LearnError> {
         let Self { networks, rollout, settings, rng, .. } = self;
         networks
-            .improve(rollout, settings, settings.step_size, rng)
+            .update(rollout, settings, settings.learning_rate, rng)
             .map(|_| ())
             .map_err(|(quantity, value)| LearnError::Diverged { iteration: 0, quantity, value })
     }
 
-    /// What happened in the last rollout.
-    pub fn notes(&self) -> EpisodeNotes {
-        let Rollout { inputs, actions, log_probabilities, rewards, .. } = self.rollout.clone();
-        let Rollout { continues, values, advantages, returns, .. } = self.rollout.clone();
+    /// The last rollout.
+    pub fn record(&self) -> EpisodeRecord {
+        let RolloutBuffer { inputs, actions, log_probabilities, rewards, .. } = self.rollout.clone();
+        let RolloutBuffer { continues, values, advantages, returns, .. } = self.rollout.clone();
         let parameters = self.networks.parameters().map(<[f32]>::to_vec);
-        EpisodeNotes {
+        EpisodeRecord {
             parameters,
             inputs,
             actions,
@@ -154,28 +152,28 @@ impl<'a> Episodes<'a> {
         }
     }
 
-    /// Notes what is to be seen now as what is seen at decision t.
-    fn look(&mut self, t: usize) {
+    /// Writes the present observation to the inputs at step t.
+    fn write_inputs(&mut self, t: usize) {
         self.task.environment().observe(&self.state, &mut self.observation);
-        self.networks.see_weights(&mut self.rollout, t, &self.weights);
-        self.networks.see(&mut self.rollout, t, &self.observation);
+        self.networks.set_weights_at(&mut self.rollout, t, &self.weights);
+        self.networks.set_observation_at(&mut self.rollout, t, &self.observation);
     }
 
-    /// The episode ends after decision t.
+    /// Ends the episode after step t.
     fn end(&mut self, t: usize) -> Result<(), LearnError> {
         let n = self.settings.num_envs;
-        // The next decision's place is free until it is made.
-        self.look(t + 1);
+        // The inputs at t + 1 are free until the next action.
+        self.write_inputs(t + 1);
         self.networks.evaluate(&mut self.rollout, t + 1..t + 2);
-        let Rollout { rewards, values, continues, .. } = &mut self.rollout;
+        let RolloutBuffer { rewards, values, continues, .. } = &mut self.rollout;
         for (r, v) in rewards[t * n..(t + 1) * n].iter_mut().zip(&values[(t + 1) * n..]) {
-            *r += self.settings.discount as f32 * v;
+            *r += self.settings.gamma as f32 * v;
         }
         continues[t * n..(t + 1) * n].fill(0.0);
         self.reset()
     }
 
-    /// An episode begins: new states, and weights uniform on the simplex.
+    /// Begins an episode: new states, and weights uniform on the simplex.
     fn reset(&mut self) -> Result<(), LearnError> {
         self.clock = 0;
         let first = usize::from(!self.task.has_objective());

@@ -1,13 +1,13 @@
-//! π(s, w) as a network that can be executed and stored.
+//! π(s, w) as a network, for execution and storage.
 
 use acrl::{BatchMatrix, Error, Interval, Rng, VecPolicy, VecTask};
 use acrl_nn::{Batch, Mlp, Workspace};
 use serde::{Deserialize, Serialize};
 
 use super::ActionHeads;
-use super::action::{Deviations, Noise};
+use super::distribution::{ActionStd, Noise};
 
-/// What networks see: observations scaled to [−1, 1], and weights in units of the rewards' ranges that add up to 1.
+/// Inputs of a network: observations scaled to [−1, 1], and weights in units of the rewards' ranges that add up to 1.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Inputs {
@@ -15,9 +15,9 @@ pub struct Inputs {
     /// R₀ … R_m.
     scales: Vec<f64>,
     objective: bool,
-    /// Whether the weights are left out: π(s), which knows nothing of λ.
-    #[serde(default)]
-    blind: bool,
+    /// Whether the weights are left out: a policy π(s) that does not depend on λ.
+    #[serde(default, rename = "blind")]
+    unconditioned: bool,
 }
 
 impl Inputs {
@@ -25,17 +25,17 @@ impl Inputs {
     pub fn new(task: &VecTask<'_>) -> Result<Self, Error> {
         let observation = task.environment().observation_space().to_vec();
         let (scales, objective) = (task.scales().to_vec(), task.has_objective());
-        let inputs = Self { observation, scales, objective, blind: false };
+        let inputs = Self { observation, scales, objective, unconditioned: false };
         inputs.check()?;
         Ok(inputs)
     }
 
-    /// The same without the weights: for a policy π(s) that knows nothing of λ.
-    pub fn blind(task: &VecTask<'_>) -> Result<Self, Error> {
-        Ok(Self { blind: true, ..Self::new(task)? })
+    /// Inputs without weights, of a policy π(s) that does not depend on λ.
+    pub fn unconditioned(task: &VecTask<'_>) -> Result<Self, Error> {
+        Ok(Self { unconditioned: true, ..Self::new(task)? })
     }
 
-    /// `Ok` if every range is a finite interval of positive width, and there is something to weigh.
+    /// `Ok` if every range is a finite interval of positive width, and there is an objective or a requirement.
     pub(crate) fn check(&self) -> Result<(), Error> {
         for (row, range) in self.observation.iter().enumerate() {
             if !(range.is_bounded() && range.width() > 0.0) {
@@ -53,28 +53,28 @@ impl Inputs {
         }
     }
 
-    /// The number of inputs: the observation, and a weight for each reward (r₀ only if there is an objective) unless
-    /// they are left out.
+    /// Number of inputs: the observation and, unless they are left out, a weight for each reward (r₀ only with an
+    /// objective).
     pub fn len(&self) -> usize {
-        self.observation.len() + if self.blind { 0 } else { self.weights() }
+        self.observation.len() + if self.unconditioned { 0 } else { self.weights() }
     }
 
-    /// Whether there is nothing to see.
+    /// Whether there are no inputs.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// Whether the weights are left out.
-    pub fn is_blind(&self) -> bool {
-        self.blind
+    pub fn ignores_weights(&self) -> bool {
+        self.unconditioned
     }
 
-    /// The number of weights, which are among the inputs unless they are left out.
+    /// Number of weights, whether or not they are among the inputs.
     pub fn weights(&self) -> usize {
         self.scales.len() - usize::from(!self.objective)
     }
 
-    /// R₀ … R_m.
+    /// Scales R₀ … R_m of the rewards.
     pub fn scales(&self) -> &[f64] {
         &self.scales
     }
@@ -84,24 +84,24 @@ impl Inputs {
         self.objective
     }
 
-    /// The intervals of the observation.
+    /// Intervals from which observations are scaled.
     pub fn observation(&self) -> &[Interval] {
         &self.observation
     }
 
-    /// Scales observations from these intervals, of which there are as many as before.
+    /// Sets the intervals from which observations are scaled.
     pub(crate) fn set_observation(&mut self, intervals: Vec<Interval>) {
         debug_assert_eq!(self.observation.len(), intervals.len());
         self.observation = intervals;
     }
 
-    /// Measures rewards in these units R₀ … R_m.
+    /// Sets the scales R₀ … R_m of the rewards.
     pub(crate) fn set_scales(&mut self, scales: Vec<f64>) {
         debug_assert_eq!(self.scales.len(), scales.len());
         self.scales = scales;
     }
 
-    /// Writes an observation's rows, scaled.
+    /// Writes a row of observations, scaled.
     #[inline]
     pub(crate) fn scale_row(&self, row: usize, observation: &[f64], out: &mut [f32]) {
         let range = self.observation[row];
@@ -112,8 +112,8 @@ impl Inputs {
     }
 
     /// Writes the rows of weights: w_i R_i / Σ w_j R_j, uniform where all of them are 0.
-    fn normalise(&self, weights: &BatchMatrix, out: &mut Batch, totals: &mut Vec<f64>) {
-        if self.blind {
+    fn write_weights(&self, weights: &BatchMatrix, out: &mut Batch, totals: &mut Vec<f64>) {
+        if self.unconditioned {
             return;
         }
         let first = usize::from(!self.objective);
@@ -135,15 +135,15 @@ impl Inputs {
     }
 }
 
-/// A trained policy: the mean of its distribution is what it does, unless it is to draw from it.
+/// A trained policy, which takes the mode of its distribution or, if `sampling`, draws from it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MlpPolicy {
     inputs: Inputs,
     heads: ActionHeads,
     actor: Mlp,
-    log_deviations: Vec<f32>,
-    hold: usize,
+    log_std: Vec<f32>,
+    action_repeat: usize,
     #[serde(default)]
     sampling: bool,
     #[serde(skip)]
@@ -155,9 +155,9 @@ struct Scratch {
     input: Batch,
     work: Workspace,
     totals: Vec<f64>,
-    deviations: Deviations,
+    std: ActionStd,
     noise: Noise,
-    /// ln π(a), which is not asked for.
+    /// ln π(a), which is not used.
     log: Vec<f32>,
 }
 
@@ -166,13 +166,13 @@ impl MlpPolicy {
         inputs: Inputs,
         heads: ActionHeads,
         actor: Mlp,
-        log_deviations: Vec<f32>,
-        hold: usize,
+        log_std: Vec<f32>,
+        action_repeat: usize,
     ) -> Self {
-        Self { inputs, heads, actor, log_deviations, hold, sampling: false, scratch: None }
+        Self { inputs, heads, actor, log_std, action_repeat, sampling: false, scratch: None }
     }
 
-    /// The same, drawing its actions as in training, or acting with the mean.
+    /// The same policy, drawing its actions as in training or taking the mode.
     pub fn sampling(mut self, sampling: bool) -> Self {
         self.sampling = sampling;
         self
@@ -183,19 +183,19 @@ impl MlpPolicy {
         self.sampling
     }
 
-    /// What its network sees.
+    /// Inputs of its network.
     pub fn inputs(&self) -> &Inputs {
         &self.inputs
     }
 
-    /// How its outputs become actions.
+    /// Distribution of its actions.
     pub fn heads(&self) -> &ActionHeads {
         &self.heads
     }
 
-    /// ln σ of each number.
-    pub fn log_deviations(&self) -> &[f32] {
-        &self.log_deviations
+    /// ln σ of each continuous part of an action.
+    pub fn log_std(&self) -> &[f32] {
+        &self.log_std
     }
 
     /// The network.
@@ -215,28 +215,28 @@ impl VecPolicy for MlpPolicy {
         let num_envs = observation.num_envs();
         if self.scratch.as_ref().is_none_or(|scratch| scratch.work.batch_size() < num_envs) {
             let input = Batch::new(self.inputs.len(), num_envs);
-            // Whatever fits into the one must fit into the other.
+            // Both must have the same capacity.
             let work = Workspace::for_inference(&self.actor, input.capacity());
             let (totals, log) = (Vec::new(), Vec::new());
-            let (noise, deviations) = (Noise::default(), Deviations::default());
-            self.scratch = Some(Scratch { input, work, totals, deviations, noise, log });
+            let (noise, std) = (Noise::default(), ActionStd::default());
+            self.scratch = Some(Scratch { input, work, totals, std, noise, log });
         }
         let Some(scratch) = &mut self.scratch else { return Ok(()) };
         scratch.input.set_batch_size(num_envs);
         for row in 0..observation.len() {
             self.inputs.scale_row(row, observation.row(row), scratch.input.row_mut(row));
         }
-        self.inputs.normalise(weights, &mut scratch.input, &mut scratch.totals);
+        self.inputs.write_weights(weights, &mut scratch.input, &mut scratch.totals);
         let output = self.actor.infer(&scratch.input, &mut scratch.work);
         if self.sampling {
             let write = |part: usize, env: usize, u: f32| {
                 let action = ActionHeads::to_environment(self.heads.parts()[part], f64::from(u));
                 actions.set(part, env, action);
             };
-            let Scratch { noise, log, deviations, .. } = scratch;
+            let Scratch { noise, log, std, .. } = scratch;
             log.resize(num_envs, 0.0);
-            deviations.set(&self.log_deviations, self.heads.numbers(), &scratch.input, 0);
-            self.heads.sample(output, deviations, noise, rngs, log, write);
+            std.set(&self.log_std, self.heads.numbers(), &scratch.input, 0);
+            self.heads.sample(output, std, noise, rngs, log, write);
             return Ok(());
         }
         for env in 0..num_envs {
@@ -246,6 +246,6 @@ impl VecPolicy for MlpPolicy {
     }
 
     fn action_repeat(&self) -> usize {
-        self.hold
+        self.action_repeat
     }
 }

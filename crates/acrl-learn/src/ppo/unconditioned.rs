@@ -1,15 +1,14 @@
-//! PPO for π(s): the same networks and the same step, for a policy that sees no multipliers.
+//! PPO for a policy π(s) that is not conditioned on the weights, as baselines need it.
 //!
-//! What [`Ppo`](super::Ppo) does without the curriculum: in an iteration all environments have the same weights w, which somebody
-//! else chooses. Half of the environments go on for ever, and what they have is what the policy has; the others start
-//! anew after every segment, so that the networks see all states, whatever the policy has become.
+//! In an iteration all environments have the same weights w, which the caller chooses. Half of the environments continue
+//! across iterations, and their averages are those of the policy; the others are reset after every rollout, so that
+//! the networks are trained on all states.
 
 use acrl::{BatchMatrix, Rng, VecTask};
 use serde::{Deserialize, Serialize};
 
-use super::networks::{Figures, Networks};
-use super::rollout::Rollout;
-use super::{ActionHeads, Inputs, LOOK, MlpPolicy, PpoConfig};
+use super::actor_critic::{Networks, UpdateMetrics};
+use super::{ActionHeads, Inputs, MlpPolicy, PpoConfig, REWARD_SAMPLE_INTERVAL, RolloutBuffer};
 use crate::{LearnError, RewardSample};
 
 /// A training of π(s) in progress.
@@ -22,16 +21,16 @@ pub(crate) struct UnconditionedPpo {
     state: BatchMatrix,
     rngs: Vec<Rng>,
     rng: Rng,
-    hold: usize,
+    action_repeat: usize,
     iteration: u64,
     #[serde(skip)]
     scratch: Option<Scratch>,
 }
 
-/// What need not be stored.
+/// Scratch buffers, rebuilt after a resume.
 #[derive(Debug, Clone)]
 struct Scratch {
-    rollout: Rollout,
+    buffer: RolloutBuffer,
     weights: BatchMatrix,
     observation: BatchMatrix,
     actions: BatchMatrix,
@@ -42,7 +41,7 @@ struct Scratch {
 impl UnconditionedPpo {
     /// A training from scratch.
     pub(crate) fn new(task: &VecTask<'_>, settings: PpoConfig, seed: u64) -> Result<Self, LearnError> {
-        settings.check()?;
+        settings.check(2)?;
         let environment = task.environment();
         let mut rng = Rng::stream(seed, u64::MAX);
         let mut rngs: Vec<Rng> = (0..settings.num_envs as u64).map(|env| Rng::stream(seed, env)).collect();
@@ -52,9 +51,9 @@ impl UnconditionedPpo {
         }
         let heads = ActionHeads::new(environment.action_space())?;
         Ok(Self {
-            networks: Networks::with_heads(Inputs::blind(task)?, heads, None, &settings, &mut rng)?,
+            networks: Networks::with_heads(Inputs::unconditioned(task)?, heads, None, &settings, &mut rng)?,
             seen: RewardSample::default(),
-            hold: settings.hold.unwrap_or_else(|| environment.action_repeat()).max(1),
+            action_repeat: settings.action_repeat.unwrap_or_else(|| environment.action_repeat()).max(1),
             state,
             rngs,
             rng,
@@ -64,8 +63,8 @@ impl UnconditionedPpo {
         })
     }
 
-    /// A segment at the weights w₀ … w_m, in units of the rewards' ranges and adding up to 1, and the step that follows
-    /// from it, with the share of Adam's step size that is `left`. Writes the means of r₀ … r_m over the environments that go on, in the same units.
+    /// A rollout at the weights w₀ … w_m, in units of the rewards' ranges and adding up to 1, and an update with the share
+    /// `left` of the learning rate. Writes the means of r₀ … r_m over the environments that continue, in the same units.
     ///
     /// On an error the networks are as they were before.
     pub(crate) fn learn(
@@ -74,60 +73,60 @@ impl UnconditionedPpo {
         weights: &[f64],
         left: f64,
         means: &mut [f64],
-    ) -> Result<Figures, LearnError> {
+    ) -> Result<UpdateMetrics, LearnError> {
         let mut scratch = self.scratch.take().unwrap_or_else(|| Scratch::new(task, self));
         for (i, w) in weights.iter().enumerate() {
             scratch.weights.row_mut(i).fill(*w);
         }
-        self.networks.set_weights(&mut scratch.rollout, &scratch.weights);
-        self.experience(task, &mut scratch, means)?;
-        self.networks.evaluate(&mut scratch.rollout, 0..self.settings.segment + 1);
-        self.networks.advantages(&mut scratch.rollout, &self.settings, left);
-        let PpoConfig { step_size, num_envs, .. } = self.settings;
-        let step_size = step_size * left;
-        let improved = self.networks.improve(&scratch.rollout, &self.settings, step_size, &mut self.rng);
+        self.networks.set_weights(&mut scratch.buffer, &scratch.weights);
+        self.collect_rollout(task, &mut scratch, means)?;
+        self.networks.evaluate(&mut scratch.buffer, 0..self.settings.n_steps + 1);
+        self.networks.advantages(&mut scratch.buffer, &self.settings, left);
+        let PpoConfig { learning_rate, num_envs, .. } = self.settings;
+        let learning_rate = learning_rate * left;
+        let updated = self.networks.update(&scratch.buffer, &self.settings, learning_rate, &mut self.rng);
         self.iteration += 1;
         let iteration = self.iteration;
-        let figures =
-            improved.map_err(|(quantity, value)| LearnError::Diverged { iteration, quantity, value })?;
+        let metrics =
+            updated.map_err(|(quantity, value)| LearnError::Diverged { iteration, quantity, value })?;
         for (env, rng) in self.rngs.iter_mut().enumerate().skip(num_envs / 2) {
             task.environment().reset(&mut self.state, env, rng)?;
         }
         self.scratch = Some(scratch);
-        Ok(figures)
+        Ok(metrics)
     }
 
-    /// One segment: every environment decides, holds its action, and decides again.
-    fn experience(
+    /// Collects a rollout: `n_steps` actions in every environment, each of them repeated.
+    fn collect_rollout(
         &mut self,
         task: &VecTask<'_>,
         scratch: &mut Scratch,
         means: &mut [f64],
     ) -> Result<(), LearnError> {
         let environment = task.environment();
-        let Scratch { rollout, observation, actions, named, rewards, .. } = scratch;
-        let PpoConfig { segment, num_envs, discount, .. } = self.settings;
-        let going_on = num_envs / 2;
+        let Scratch { buffer, observation, actions, named, rewards, .. } = scratch;
+        let PpoConfig { n_steps, num_envs, gamma, .. } = self.settings;
+        let continuing = num_envs / 2;
         means.fill(0.0);
-        for t in 0..segment {
+        for t in 0..n_steps {
             environment.observe(&self.state, observation);
-            self.networks.act(rollout, t, observation, actions, &mut self.rngs);
-            for step in 0..self.hold {
+            self.networks.act(buffer, t, observation, actions, &mut self.rngs);
+            for step in 0..self.action_repeat {
                 environment.step(&mut self.state, actions, named, &mut self.rngs)?;
                 task.score(named, rewards)?;
-                if step == 0 && t.is_multiple_of(LOOK) {
+                if step == 0 && t.is_multiple_of(REWARD_SAMPLE_INTERVAL) {
                     self.seen.visit(rewards);
                 }
                 for (i, scale) in task.scales().iter().enumerate() {
                     rewards.row_mut(i).iter_mut().for_each(|r| *r /= scale);
-                    means[i] += rewards.row(i)[..going_on].iter().sum::<f64>();
+                    means[i] += rewards.row(i)[..continuing].iter().sum::<f64>();
                 }
-                self.networks.reward(rollout, t, rewards, (1.0 - discount) / self.hold as f64);
+                self.networks.reward(buffer, t, rewards, (1.0 - gamma) / self.action_repeat as f64);
             }
         }
-        means.iter_mut().for_each(|mean| *mean /= (going_on * segment * self.hold) as f64);
+        means.iter_mut().for_each(|mean| *mean /= (continuing * n_steps * self.action_repeat) as f64);
         environment.observe(&self.state, observation);
-        self.networks.see(rollout, segment, observation);
+        self.networks.set_observation_at(buffer, n_steps, observation);
         Ok(())
     }
 
@@ -140,29 +139,29 @@ impl UnconditionedPpo {
     }
 
     pub(crate) fn iterations(&self) -> u64 {
-        self.settings.iterations()
+        self.settings.iterations(self.action_repeat)
     }
 
     pub(crate) fn steps(&self) -> u64 {
-        self.iteration * (self.settings.num_envs * self.settings.segment * self.hold) as u64
+        self.iteration * (self.settings.num_envs * self.settings.n_steps * self.action_repeat) as u64
     }
 
     pub(crate) fn seen(&self) -> &RewardSample {
         &self.seen
     }
 
-    /// The policy as it is now; it draws its actions, as it was measured.
+    /// The policy as it is now. It draws its actions, as in the rollouts by which the multipliers were adapted.
     pub(crate) fn policy(&self) -> MlpPolicy {
-        self.networks.policy(self.hold).sampling(true)
+        self.networks.policy(self.action_repeat).sampling(true)
     }
 }
 
 impl Scratch {
-    fn new(task: &VecTask<'_>, blind: &UnconditionedPpo) -> Self {
+    fn new(task: &VecTask<'_>, ppo: &UnconditionedPpo) -> Self {
         let environment = task.environment();
-        let rows = |n: usize| BatchMatrix::zeros(n, blind.settings.num_envs);
+        let rows = |n: usize| BatchMatrix::zeros(n, ppo.settings.num_envs);
         Self {
-            rollout: blind.networks.rollout(blind.settings.segment, blind.settings.num_envs),
+            buffer: ppo.networks.rollout_buffer(ppo.settings.n_steps, ppo.settings.num_envs),
             weights: rows(task.scales().len()),
             observation: rows(environment.observation_space().len()),
             actions: rows(environment.action_space().len()),

@@ -45,10 +45,10 @@ pub(super) fn said(settings: &PolicyGradientConfig) -> String {
     format!(
         "{} rollouts of {} steps, kernels on (s, lambda) in [0, 10]^2 x [0, 5]^4 one unit apart, sigma = {}, eta_theta = {} on the \
          total return",
-        settings.rollouts,
-        settings.length,
-        number(settings.sigma, 3),
-        number(settings.step_size, 3)
+        settings.rollouts(),
+        settings.n_steps,
+        number(settings.std, 3),
+        number(settings.learning_rate, 3)
     )
 }
 

@@ -7,9 +7,11 @@ use acrl::{
     execute,
 };
 use acrl_exact::{ExactPolicy, FiniteTask, dual_function, maximise, optimal_actions};
-use acrl_learn::dual_descent::dual_descent;
-use acrl_learn::fixed_weights::{soft_policy, square_grid, sweep};
-use acrl_learn::primal_averaging::{occupancy_weighted, state_wise, trajectory_weighted, visits};
+use acrl_learn::baselines::finite::dual_descent::dual_descent;
+use acrl_learn::baselines::finite::fixed_weights::{soft_policy, square_grid, sweep};
+use acrl_learn::baselines::finite::primal_averaging::{
+    occupancy_weighted, state_wise, trajectory_weighted, visits,
+};
 
 use super::example_1::triple;
 use super::finite::{EPOCH, ETA, THIRD, bundled_problem, monitoring, optimum};

@@ -2,7 +2,7 @@
 
 use acrl::{EpochLength, Event, Rng};
 use acrl_exact::{ExactPolicy, FiniteTask};
-use acrl_learn::primal_dual::{PrimalDual, PrimalDualConfig, Snapshot, primal_dual};
+use acrl_learn::baselines::finite::primal_dual::{PrimalDual, PrimalDualConfig, Snapshot, primal_dual};
 use acrl_report::{Axis, Colour, Figure, Series};
 
 use super::example_1::{axis, curve, level, panel, share_axis, triple};

@@ -1,7 +1,7 @@
 //! Fig. 7, what primal averaging would have to store, and other readings of the step size.
 
 use acrl::{VecTask, execute_runs};
-use acrl_learn::{Baseline, Method, PolicyGradient, PolicyGradientConfig, UnconditionedLearner};
+use acrl_learn::{Baseline, BaselineConfig, LearnerConfig, Method, PolicyGradient, PolicyGradientConfig};
 use acrl_report::{Figure, Series};
 use anyhow::ensure;
 
@@ -25,7 +25,7 @@ pub(super) fn primal_dual(plan: &Plan<'_>) -> anyhow::Result<Found> {
     while training.iteration() < training.iterations() {
         ensure!(!plan.share.stop.requested(), "stopped by Ctrl-C");
         training.iterate(&task)?;
-        iterations.push((training.iteration() * settings.block) as f64 / 1_000.0);
+        iterations.push((training.iteration() * settings.rollouts_per_iteration) as f64 / 1_000.0);
         multipliers.push(training.multipliers().to_vec());
         online.push(training.online()[1..].to_vec());
         plan.share.reach(0.6 * training.iteration() as f64 / training.iterations() as f64);
@@ -51,10 +51,10 @@ pub(super) fn primal_dual(plan: &Plan<'_>) -> anyhow::Result<Found> {
         .settings(format!(
             "{} rollouts of {} steps in one trajectory, kernels on s one unit apart, sigma = {}, eta_theta = {} on the total \
              return (0.001 on the average), eta_lambda = {ETA}; {runs} runs of {STEPS} steps",
-            settings.rollouts,
-            settings.length,
-            number(settings.sigma, 3),
-            number(settings.step_size, 3)
+            settings.rollouts(),
+            settings.n_steps,
+            number(settings.std, 3),
+            number(settings.learning_rate, 3)
         ));
 
     let mut means: Vec<Vec<f64>> = Vec::new();
@@ -90,8 +90,9 @@ pub(super) fn primal_dual(plan: &Plan<'_>) -> anyhow::Result<Found> {
 }
 
 fn baseline(task: &VecTask<'_>, seed: u64) -> anyhow::Result<Baseline> {
-    let learner = UnconditionedLearner::PolicyGradient(PolicyGradientConfig::literal());
-    Ok(Baseline::new(task, Method::PrimalDual { step_size: ETA }, learner, seed)?)
+    let learner = LearnerConfig::PolicyGradient(PolicyGradientConfig::literal());
+    let settings = BaselineConfig::new(Method::PrimalDual).with_lambda_lr(ETA);
+    Ok(Baseline::new(task, settings, learner, seed)?)
 }
 
 /// The numbers that are to be stored.
@@ -103,7 +104,7 @@ pub(super) fn storage(plan: &Plan<'_>) -> anyhow::Result<Found> {
     let normalised =
         PolicyGradient::new(&task, PolicyGradientConfig::default(), plan.seed)?.policy().theta().len();
     let one = baseline(&task, plan.seed)?.policy().numbers();
-    let sequence = one as f64 * settings.rollouts as f64;
+    let sequence = one as f64 * settings.rollouts() as f64;
     let measured = Measured::new("storage")
         .with("times_as_many_numbers", sequence / literal as f64)
         .with("numbers_of_one_policy_of_lambda", literal as f64)
@@ -111,7 +112,7 @@ pub(super) fn storage(plan: &Plan<'_>) -> anyhow::Result<Found> {
         .says(format!(
             "A-CRL stores {literal} numbers ({normalised} with normalised weights) and 4 multipliers; {} policies of {one} numbers \
              each are {sequence}",
-            settings.rollouts
+            settings.rollouts()
         ))
         .settings("the kernels of Section IV; a policy that does not see lambda after each of 1,000,000 iterations".to_owned());
     Ok(Found::of(vec![measured]))
@@ -124,8 +125,9 @@ pub(super) fn eta_theta(plan: &Plan<'_>) -> anyhow::Result<Found> {
     let task = VecTask::new(&arena, arena.specification()?)?;
     let (names, bounds) = (task.specification().names(), task.specification().bounds());
     let literal = PolicyGradientConfig::literal();
-    let (readings, runs, rollouts) = if plan.quick { (1, 5, 300_000) } else { (2, 20, literal.rollouts) };
-    let reading = |i: usize| PolicyGradientConfig { step_size: READINGS[i], rollouts, ..literal };
+    let (readings, runs, total_steps) =
+        if plan.quick { (1, 5, 6_000_000) } else { (2, 20, literal.total_steps) };
+    let reading = |i: usize| PolicyGradientConfig { learning_rate: READINGS[i], total_steps, ..literal };
     let tried = execute_runs(readings, |i| -> anyhow::Result<_> {
         let settings = reading(i);
         let hidden = Share::hidden(plan.share.stop);
@@ -140,7 +142,7 @@ pub(super) fn eta_theta(plan: &Plan<'_>) -> anyhow::Result<Found> {
             names.iter().zip(mean).map(|(name, v)| format!("{name} {}", number(*v, 3))).collect();
         parts.push(format!(
             "{} on the total return: {meet} of {runs} runs meet all, mean {}",
-            number(settings.step_size, 2),
+            number(settings.learning_rate, 2),
             means.join(", ")
         ));
     }

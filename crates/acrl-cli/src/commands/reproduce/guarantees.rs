@@ -4,7 +4,7 @@ use acrl::guarantees::{multiplier_bound, optimality_loss};
 use acrl::{EpochLength, Multipliers, Rng};
 use acrl_exact::assumptions::Assumptions;
 use acrl_exact::{ExactPolicy, FiniteTask, SolveOptions, dual_function, most_slack};
-use acrl_learn::fixed_weights::square_grid;
+use acrl_learn::baselines::finite::fixed_weights::square_grid;
 use anyhow::Context as _;
 
 use super::finite::{EPOCH, ETA, THIRD, b2, bundled_problem, monitoring, optimum, run};

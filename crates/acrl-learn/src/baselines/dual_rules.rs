@@ -1,0 +1,296 @@
+//! Rules by which a baseline updates its multipliers, given the deficit g = c − r̄ of a stretch of training.
+//!
+//! **Primal-dual**: λ ← \[λ + η g\]₊. *Guaranteed*, by summing the update: over n stretches the averages *of the training
+//! itself* are short by at most (λ_n − λ_0)/(ηn). *Not guaranteed*: that λ stays bounded, which takes a policy that adapts
+//! faster than λ moves; nor anything about the final policy, which is at most the best for the last λ.
+//!
+//! **Dual descent**: λ_{k+1} = \[λ_k + (η/√k) ḡ_k\]₊, with ḡ_k the mean deficit over the second half of round k, when the
+//! policy has converged. A round continues from the policy of the one before, and its learning rate decreases to 0. *Guaranteed*,
+//! if each round finds a maximiser: λ approaches the optimal prices, as in a subgradient method. *Not guaranteed*: that the
+//! last policy meets the requirements. At the optimal prices the Lagrangian has several maximisers, and on Example 1
+//! none of them is feasible.
+//!
+//! **PID-Lagrangian** (Stooke, Achiam & Abbeel 2020): the multiplier is a controller of the deficit,
+//!
+//! > I ← \[I + K_I g\]₊,  λ ← \[K_P ḡ + I + K_D \[ḡ − ḡ₋\]₊\]₊,
+//!
+//! where ḡ is a moving average of g and ḡ₋ the one before. The integral alone is primal-dual; the other two terms respond
+//! at once, and damp its oscillations. *Guaranteed*: as for primal-dual, with I in place of λ. *Not guaranteed*: that I
+//! stays bounded, and anything about the final policy.
+//!
+//! **Fixed weights**: λ is given. No bound enters the training, and where behaviour has to be switched no λ gives a policy
+//! that meets the requirements.
+
+use serde::{Deserialize, Serialize};
+
+use super::BaselineConfig;
+use crate::error::setting;
+use crate::{LearnError, Method};
+
+/// Multipliers λ and their update rule.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum DualRule {
+    Fixed(Vec<f64>),
+    Descent(DualDescent),
+    Ascent(PrimalDual),
+    Pid(PidLagrangian),
+}
+
+impl DualRule {
+    /// The rule of a baseline with m requirements, for so many stretches of training.
+    pub(super) fn new(config: &BaselineConfig, m: usize, stretches: u64) -> Self {
+        let eta = config.lambda_lr();
+        match config.method {
+            Method::ACrl | Method::FixedWeights => {
+                Self::Fixed(config.multipliers.clone().unwrap_or_else(|| vec![1.0; m]))
+            }
+            Method::DualDescent => Self::Descent(DualDescent::new(eta, stretches.div_ceil(config.rounds), m)),
+            Method::PrimalDual | Method::PrimalAveraging => Self::Ascent(PrimalDual::new(eta, m)),
+            Method::PidLagrangian => {
+                let gains = config.lambda_lr.map_or(config.gains, |eta| config.gains.times(eta));
+                Self::Pid(PidLagrangian::new(gains, m))
+            }
+        }
+    }
+
+    pub(super) fn multipliers(&self) -> &[f64] {
+        match self {
+            Self::Fixed(multipliers) => multipliers,
+            Self::Descent(rule) => &rule.multipliers,
+            Self::Ascent(rule) => &rule.multipliers,
+            Self::Pid(rule) => &rule.multipliers,
+        }
+    }
+
+    pub(super) fn observe(&mut self, deficits: &[f64]) {
+        match self {
+            Self::Fixed(_) => {}
+            Self::Descent(rule) => rule.observe(deficits),
+            Self::Ascent(rule) => rule.observe(deficits),
+            Self::Pid(rule) => rule.observe(deficits),
+        }
+    }
+}
+
+/// Primal-dual: a step on the multipliers after every stretch.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PrimalDual {
+    lambda_lr: f64,
+    multipliers: Vec<f64>,
+}
+
+impl PrimalDual {
+    /// Begins at λ = 0.
+    fn new(lambda_lr: f64, m: usize) -> Self {
+        Self { lambda_lr, multipliers: vec![0.0; m] }
+    }
+
+    /// λ ← \[λ + η g\]₊.
+    fn observe(&mut self, deficits: &[f64]) {
+        for (l, g) in self.multipliers.iter_mut().zip(deficits) {
+            *l = (*l + self.lambda_lr * g).max(0.0);
+        }
+    }
+}
+
+/// Dual descent: a step on the multipliers after every round of training.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct DualDescent {
+    lambda_lr: f64,
+    /// Stretches of a round.
+    round: u64,
+    /// Stretches of the present round that are done.
+    done: u64,
+    /// Number k of completed rounds.
+    rounds: u64,
+    /// Σ g over the second half of the round.
+    sums: Vec<f64>,
+    /// Number of stretches in that sum.
+    counted: u64,
+    multipliers: Vec<f64>,
+}
+
+impl DualDescent {
+    /// Begins at λ = 0, with so many stretches per round.
+    fn new(lambda_lr: f64, round: u64, m: usize) -> Self {
+        let zeros = vec![0.0; m];
+        Self {
+            lambda_lr,
+            round: round.max(1),
+            done: 0,
+            rounds: 0,
+            sums: zeros.clone(),
+            counted: 0,
+            multipliers: zeros,
+        }
+    }
+
+    /// Sums the second half of a round, and updates λ at its end.
+    fn observe(&mut self, deficits: &[f64]) {
+        self.done += 1;
+        if 2 * self.done > self.round {
+            self.sums.iter_mut().zip(deficits).for_each(|(sum, g)| *sum += g);
+            self.counted += 1;
+        }
+        if self.done < self.round {
+            return;
+        }
+        self.rounds += 1;
+        let step = self.lambda_lr / (self.rounds as f64).sqrt() / self.counted as f64;
+        for (l, sum) in self.multipliers.iter_mut().zip(&mut self.sums) {
+            *l = (*l + step * std::mem::take(sum)).max(0.0);
+        }
+        (self.done, self.counted) = (0, 0);
+    }
+}
+
+/// Gains of the PID controller, in units of the rewards' ranges.
+///
+/// | Name | Default | Purpose | Range |
+/// |---|---|---|---|
+/// | `proportional` | 1 | K_P | 0 or more |
+/// | `integral` | 0.3 | K_I | 0 or more |
+/// | `derivative` | 1 | K_D | 0 or more |
+/// | `smoothing` | 0.3 | weight of a new deficit in ḡ | above 0, to 1 |
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct PidGains {
+    /// Proportional gain K_P.
+    pub proportional: f64,
+    /// Integral gain K_I.
+    pub integral: f64,
+    /// Derivative gain K_D.
+    pub derivative: f64,
+    /// Weight of a new deficit in the moving average ḡ.
+    pub smoothing: f64,
+}
+
+impl Default for PidGains {
+    fn default() -> Self {
+        Self { proportional: 1.0, integral: 0.3, derivative: 1.0, smoothing: 0.3 }
+    }
+}
+
+impl PidGains {
+    /// All three gains multiplied by a factor.
+    pub fn times(self, factor: f64) -> Self {
+        let Self { proportional, integral, derivative, smoothing } = self;
+        Self {
+            proportional: factor * proportional,
+            integral: factor * integral,
+            derivative: factor * derivative,
+            smoothing,
+        }
+    }
+
+    pub(super) fn check(&self) -> Result<(), LearnError> {
+        setting("proportional", self.proportional, 0.0.., "0 or more")?;
+        setting("integral", self.integral, 0.0.., "0 or more")?;
+        setting("derivative", self.derivative, 0.0.., "0 or more")?;
+        setting("smoothing", self.smoothing, f64::MIN_POSITIVE..=1.0, "above 0 and at most 1")
+    }
+}
+
+/// PID-Lagrangian: a controller per requirement.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PidLagrangian {
+    gains: PidGains,
+    /// Moving average ḡ; `None` before the first stretch.
+    smooth: Option<Vec<f64>>,
+    integral: Vec<f64>,
+    multipliers: Vec<f64>,
+}
+
+impl PidLagrangian {
+    /// Begins at λ = 0.
+    fn new(gains: PidGains, m: usize) -> Self {
+        Self { gains, smooth: None, integral: vec![0.0; m], multipliers: vec![0.0; m] }
+    }
+
+    fn observe(&mut self, deficits: &[f64]) {
+        let PidGains { proportional, integral, derivative, smoothing } = self.gains;
+        let smooth = self.smooth.get_or_insert_with(|| deficits.to_vec());
+        for (i, g) in deficits.iter().enumerate() {
+            let before = smooth[i];
+            smooth[i] += smoothing * (g - before);
+            self.integral[i] = (self.integral[i] + integral * g).max(0.0);
+            let rise = (smooth[i] - before).max(0.0);
+            self.multipliers[i] = (proportional * smooth[i] + self.integral[i] + derivative * rise).max(0.0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn primal_dual_multipliers_bound_the_shortfall_of_the_training() {
+        let (mut rule, mut sum) = (PrimalDual::new(0.3, 2), [0.0; 2]);
+        for n in 1..=1000 {
+            let g = [0.4 - f64::from(n % 3 == 0), f64::from(n).sin()];
+            rule.observe(&g);
+            for i in 0..2 {
+                sum[i] += g[i];
+                let bound = rule.multipliers[i] / (0.3 * f64::from(n));
+                assert!(sum[i] / f64::from(n) <= bound + 1e-12);
+            }
+        }
+        rule.observe(&[-1e9, -1e9]);
+        assert_eq!(rule.multipliers, [0.0, 0.0]);
+    }
+
+    #[test]
+    fn dual_descent_averages_half_a_round_with_decreasing_steps() {
+        let mut rule = DualDescent::new(2.0, 4, 1);
+        for g in [9.0, 9.0, 0.1, 0.3] {
+            assert_eq!(rule.multipliers, [0.0]);
+            rule.observe(&[g]);
+        }
+        assert!((rule.multipliers[0] - 0.4).abs() < 1e-12);
+        [9.0, 9.0, -0.1, -0.1].iter().for_each(|g| rule.observe(&[*g]));
+        assert!((rule.multipliers[0] - (0.4 - 0.2 / 2.0f64.sqrt())).abs() < 1e-12);
+        let mut short = DualDescent::new(1.0, 0, 1);
+        short.observe(&[0.5]);
+        assert_eq!(short.multipliers, [0.5]);
+    }
+
+    #[test]
+    fn pid_terms_add_up() {
+        let gains = PidGains { proportional: 2.0, integral: 0.5, derivative: 10.0, smoothing: 0.5 };
+        let mut rule = PidLagrangian::new(gains, 1);
+        rule.observe(&[0.1]);
+        // No rise before the second stretch: 2·.1 + .5·.1.
+        assert!((rule.multipliers[0] - 0.25).abs() < 1e-12);
+        rule.observe(&[0.3]);
+        // ḡ = .2, a rise of .1, I = .05 + .15: 2·.2 + .2 + 10·.1.
+        assert!((rule.multipliers[0] - 1.6).abs() < 1e-12);
+        rule.observe(&[-0.2]);
+        // ḡ = 0, no rise counts when it falls, I = .1.
+        assert!((rule.multipliers[0] - 0.1).abs() < 1e-12);
+        rule.observe(&[-9.0]);
+        assert_eq!(rule.multipliers, [0.0]);
+        // The integral did not go below 0, so it answers the next deficit at once.
+        rule.observe(&[9.0]);
+        assert!(rule.integral[0] == 4.5);
+        assert!(PidGains { smoothing: 0.0, ..gains }.check().is_err());
+        assert!(gains.times(f64::NAN).check().is_err());
+    }
+
+    #[test]
+    fn pid_with_the_integral_alone_is_primal_dual() {
+        let gains = PidGains { proportional: 0.0, derivative: 0.0, ..PidGains::default() };
+        let mut pid = PidLagrangian::new(gains, 1);
+        let mut ascent = PrimalDual::new(gains.integral, 1);
+        for n in 0..50 {
+            let g = [f64::from(n).sin()];
+            pid.observe(&g);
+            ascent.observe(&g);
+            assert_eq!(pid.multipliers, ascent.multipliers);
+        }
+    }
+}

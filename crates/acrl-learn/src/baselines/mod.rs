@@ -1,0 +1,361 @@
+//! Baselines that Algorithm 1 is compared with.
+//!
+//! On continuous problems they train one policy π(s) that is not conditioned on multipliers, while a dual
+//! rule changes the weights of the rewards. All of them share a trainer, [`Baseline`]: a stretch of training
+//! at the weights w = (1, λ)/(1 + Σλ), an update of the policy, and the rule for λ, given the deficits g = c − r̄ of that
+//! stretch, all in units of the rewards' ranges. Networks, budget and seeds are those of the learner it is compared with.
+//!
+//! | method | rule | guaranteed | not guaranteed |
+//! |---|---|---|---|
+//! | fixed weights | λ is given | a good policy for *these* weights | any requirement: there may be no such weights |
+//! | dual descent | λ by the deficit after a long training at each λ | λ near the optimal prices | that π(·) at these prices meets the requirements: maximisers at λ* need not |
+//! | primal-dual | λ ← \[λ + ηg\]₊ after each stretch | the averages *of the training*, short by λ/(ηn) | the final policy |
+//! | PID-Lagrangian | λ by deficit, its integral and its rise | as primal-dual up to the other two terms, with less overshoot | the final policy |
+//! | primal averaging | as primal-dual, with [`Snapshots`] of the policy | the mean over the snapshots, as far as λ stayed bounded | a single policy: it takes as many times the memory |
+//!
+//! Where one stationary policy can meet the requirements and is found on the way, as in `wireless`, all of them may work.
+//! Where behaviour has to be switched, as between regions that are far apart, only the last one can, in long stretches.
+//!
+//! The executed policy draws its actions, as in training: the multipliers balanced the averages of drawn actions.
+//!
+//! [`finite`] has the exact versions for finite models.
+
+mod dual_rules;
+pub mod finite;
+mod snapshots;
+
+use acrl::{Named, VecTask};
+use serde::{Deserialize, Serialize};
+
+use crate::error::{length, setting};
+use crate::kernel::policy_gradient::Credit;
+use crate::kernel::rbf::Weighting;
+use crate::ppo::UnconditionedPpo;
+use crate::settings::{POSITIVE, Range, STEPS, Settings, settings};
+use crate::weights::normalize;
+use crate::{Coverage, LearnError, LearnerConfig, Method, PolicyGradient, RewardSample, TrainedPolicy};
+use dual_rules::DualRule;
+pub use dual_rules::PidGains;
+pub use snapshots::Snapshots;
+
+settings! {
+    /// The settings of a baseline; multipliers are in units of the rewards' ranges.
+    pub struct BaselineConfig {
+        /// The method.
+        method: Method = Method::PrimalDual; Range::Word(Method::WORDS);
+        /// Learning rate η of the multipliers; of dual descent divided by √k in round k, of PID a factor of all gains.
+        lambda_lr: Option<f64> = None, ("0.3; dual descent: 2; PID: 1"); POSITIVE;
+        /// Fixed weights: λ, one number per requirement.
+        multipliers: Option<Vec<f64>> = None, ("1 each"); Range::Nonnegative;
+        /// Dual descent: number of trainings, each at one λ.
+        rounds: u64 = 10; STEPS;
+        /// PID-Lagrangian: gains of the controller.
+        gains: PidGains = PidGains::default(); Range::Table("a table of proportional, integral, derivative and smoothing");
+        /// Primal averaging: number of stored policies.
+        snapshots: usize = 32; Range::Whole(1, 10_000);
+    }
+}
+
+impl BaselineConfig {
+    /// The default settings of a method.
+    pub fn new(method: Method) -> Self {
+        Self { method, ..Self::default() }
+    }
+
+    /// The same baseline with another learning rate of its multipliers.
+    pub fn with_lambda_lr(self, lambda_lr: f64) -> Self {
+        Self { lambda_lr: Some(lambda_lr), ..self }
+    }
+
+    fn lambda_lr(&self) -> f64 {
+        self.lambda_lr.unwrap_or(if self.method == Method::DualDescent { 2.0 } else { 0.3 })
+    }
+
+    fn check(&self, m: usize) -> Result<(), LearnError> {
+        self.check_ranges()?;
+        setting("lambda_lr", self.lambda_lr(), f64::MIN_POSITIVE.., "a finite number above 0")?;
+        if let Some(multipliers) = &self.multipliers {
+            length("multipliers of fixed weights", m, multipliers.len())?;
+        }
+        self.gains.check()
+    }
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Learner {
+    Ppo(Box<UnconditionedPpo>),
+    PolicyGradient(Box<PolicyGradient>),
+}
+
+/// Runs the same expression for either learner.
+macro_rules! either {
+    ($learner:expr, $name:ident => $call:expr) => {
+        match $learner {
+            Learner::Ppo($name) => $call,
+            Learner::PolicyGradient($name) => $call,
+        }
+    };
+}
+
+/// A training of a baseline that can be stopped between two iterations, stored, and continued bit-identically.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Baseline {
+    settings: BaselineConfig,
+    rule: DualRule,
+    learner: Learner,
+    /// Bounds c₁ … c_m in units of ranges.
+    bounds: Vec<f64>,
+    names: Vec<String>,
+    objective: bool,
+    /// Present state of the single trajectory of a policy gradient.
+    state: Vec<f64>,
+    /// Means of r₀ … r_m over all stretches so far, in units of ranges.
+    online: Vec<f64>,
+    /// Number of stretches so far.
+    stretches: u64,
+    coverage: Coverage,
+    snapshots: Vec<TrainedPolicy>,
+}
+
+impl Baseline {
+    /// A training from scratch.
+    pub fn new(
+        task: &VecTask<'_>,
+        settings: BaselineConfig,
+        learner: LearnerConfig,
+        seed: u64,
+    ) -> Result<Self, LearnError> {
+        let requirements = task.specification().requirements();
+        let m = requirements.len();
+        settings.check(m)?;
+        let mut state = Vec::new();
+        let learner = match learner {
+            LearnerConfig::Ppo(config) => Learner::Ppo(Box::new(UnconditionedPpo::new(task, config, seed)?)),
+            LearnerConfig::PolicyGradient(mut config) => {
+                config.kernels.weighting = Weighting::Nothing;
+                let mut start = acrl::BatchMatrix::zeros(task.environment().state_dimension(), 1);
+                task.environment().reset(&mut start, 0, &mut acrl::Rng::stream(seed, 1))?;
+                state.extend(start.column(0));
+                Learner::PolicyGradient(Box::new(PolicyGradient::new(task, config, seed)?))
+            }
+            LearnerConfig::ActorCritic(_) => {
+                return Err(LearnError::Learner { method: settings.method.name(), learner: "actor_critic" });
+            }
+        };
+        let bounds = requirements.iter().zip(&task.scales()[1..]).map(|(r, scale)| r.c() / scale);
+        let mut baseline = Self {
+            rule: DualRule::new(&BaselineConfig::new(Method::FixedWeights), m, 0),
+            bounds: bounds.collect(),
+            names: task.specification().names(),
+            objective: task.has_objective(),
+            state,
+            online: vec![0.0; m + 1],
+            stretches: 0,
+            coverage: Coverage::new(),
+            snapshots: Vec::new(),
+            settings,
+            learner,
+        };
+        baseline.rule = DualRule::new(&baseline.settings, m, baseline.all_stretches());
+        Ok(baseline)
+    }
+
+    /// One iteration of the learner; the metric `multiplier.NAME` is λ in units of ranges.
+    ///
+    /// On an error the policy is as it was before the iteration.
+    pub fn iterate(&mut self, task: &VecTask<'_>) -> Result<Named<f64>, LearnError> {
+        let mut means = vec![0.0; self.online.len()];
+        let mut metrics = match &self.learner {
+            Learner::Ppo(_) => self.iterate_ppo(task, &mut means)?,
+            Learner::PolicyGradient(_) => {
+                let before = self.clone();
+                self.iterate_gradient(task, &mut means).inspect_err(|_| *self = before)?
+            }
+        };
+        let named = self.names.iter().map(|name| format!("multiplier.{name}"));
+        metrics.extend(named.zip(self.rule.multipliers().iter().copied()));
+        Ok(metrics.into_iter().collect())
+    }
+
+    fn iterate_ppo(
+        &mut self,
+        task: &VecTask<'_>,
+        means: &mut [f64],
+    ) -> Result<Vec<(String, f64)>, LearnError> {
+        let (weights, left) = (self.weights(), self.left());
+        let Learner::Ppo(learner) = &mut self.learner else { return Ok(Vec::new()) };
+        let metrics = learner.learn(task, &weights, left, means)?;
+        let reward = weights.iter().zip(&*means).map(|(w, r)| w * r).sum();
+        self.observe(means);
+        let all = [("rollout/scalarized_reward", reward)].into_iter().chain(metrics.entries());
+        Ok(all.map(|(name, value)| (name.to_owned(), value)).collect())
+    }
+
+    /// The rollouts of an iteration.
+    fn iterate_gradient(
+        &mut self,
+        task: &VecTask<'_>,
+        means: &mut [f64],
+    ) -> Result<Vec<(String, f64)>, LearnError> {
+        let iteration = self.iteration() + 1;
+        let (mut total, mut count) = (0.0, 0.0);
+        while count == 0.0 || !self.at_iteration_end() {
+            let (weights, single_trajectory) = (self.weights(), self.single_trajectory());
+            let Learner::PolicyGradient(learner) = &mut self.learner else { return Ok(Vec::new()) };
+            let fresh = !single_trajectory && learner.rollouts() % 2 == 1;
+            let state = (!fresh).then_some(&mut self.state);
+            total += learner.learn(task, &weights, state, means)?;
+            count += 1.0;
+            if !fresh {
+                self.observe(means);
+            }
+        }
+        if let Learner::PolicyGradient(learner) = &self.learner {
+            learner.check_weights(iteration)?;
+        }
+        Ok(vec![("rollout/scalarized_reward".to_owned(), total / count)])
+    }
+
+    /// Updates λ and the averages by a stretch, and stores a snapshot where that is due.
+    fn observe(&mut self, means: &[f64]) {
+        self.stretches += 1;
+        let share = 1.0 / self.stretches as f64;
+        self.online.iter_mut().zip(means).for_each(|(online, mean)| *online += share * (mean - *online));
+        let deficits: Vec<f64> = self.bounds.iter().zip(&means[1..]).map(|(c, r)| c - r).collect();
+        self.rule.observe(&deficits);
+        if self.settings.method == Method::PrimalAveraging {
+            let all = self.all_stretches();
+            if snapshots::is_due(self.stretches, all, self.settings.snapshots) {
+                self.snapshots.push(self.current());
+            }
+        }
+    }
+
+    /// Weights w₀ … w_m: (1, λ), or (0, λ) without an objective, divided by the sum unless λ is raw.
+    fn weights(&self) -> Vec<f64> {
+        let mut weights = vec![if self.objective { 1.0 } else { 0.0 }];
+        weights.extend(self.rule.multipliers());
+        if !self.single_trajectory() {
+            normalize(&mut weights[usize::from(!self.objective)..]);
+        }
+        weights
+    }
+
+    /// Share of the learning rate that is left: it decreases to 0 in each round of dual descent, which is a training by
+    /// itself, is constant while snapshots are collected, and decreases once otherwise.
+    fn left(&self) -> f64 {
+        let rounds = match self.settings.method {
+            Method::PrimalAveraging => return 1.0,
+            Method::DualDescent => self.settings.rounds,
+            _ => 1,
+        };
+        let round = self.all_stretches().div_ceil(rounds);
+        1.0 - (self.stretches % round) as f64 / round as f64
+    }
+
+    /// Whether all rollouts are one trajectory and λ is raw, as in the paper's Section IV: with the literal credit of a
+    /// policy gradient. Otherwise every other rollout starts anew, and the weights are normalised.
+    fn single_trajectory(&self) -> bool {
+        match &self.learner {
+            Learner::Ppo(_) => false,
+            Learner::PolicyGradient(learner) => learner.settings().credit == Credit::Total,
+        }
+    }
+
+    /// Number of stretches of the whole training.
+    fn all_stretches(&self) -> u64 {
+        match &self.learner {
+            Learner::Ppo(learner) => learner.iterations(),
+            Learner::PolicyGradient(learner) if self.single_trajectory() => learner.settings().rollouts(),
+            Learner::PolicyGradient(learner) => learner.settings().rollouts().div_ceil(2),
+        }
+    }
+
+    fn at_iteration_end(&self) -> bool {
+        match &self.learner {
+            Learner::Ppo(_) => true,
+            Learner::PolicyGradient(learner) => {
+                let done = learner.rollouts();
+                let settings = learner.settings();
+                done.is_multiple_of(settings.rollouts_per_iteration) || done >= settings.rollouts()
+            }
+        }
+    }
+
+    /// The policy as it is now.
+    fn current(&self) -> TrainedPolicy {
+        match &self.learner {
+            Learner::Ppo(learner) => TrainedPolicy::Mlp(Box::new(learner.policy())),
+            Learner::PolicyGradient(learner) => TrainedPolicy::Rbf(Box::new(learner.policy().sampling(true))),
+        }
+    }
+
+    /// The policy to execute: the present one, or the snapshots.
+    pub fn policy(&self) -> TrainedPolicy {
+        if self.snapshots.is_empty() {
+            return self.current();
+        }
+        TrainedPolicy::Snapshots(Box::new(Snapshots::new(self.snapshots.clone())))
+    }
+
+    /// Whether another training has the same method, learner and settings.
+    pub fn same_settings(&self, other: &Self) -> bool {
+        let learners = match (&self.learner, &other.learner) {
+            (Learner::Ppo(a), Learner::Ppo(b)) => a.settings() == b.settings(),
+            (Learner::PolicyGradient(a), Learner::PolicyGradient(b)) => a.settings() == b.settings(),
+            _ => false,
+        };
+        learners && self.settings == other.settings
+    }
+
+    /// The method.
+    pub fn method(&self) -> Method {
+        self.settings.method
+    }
+
+    /// The learner's name.
+    pub fn learner(&self) -> &'static str {
+        match self.learner {
+            Learner::Ppo(_) => "ppo",
+            Learner::PolicyGradient(_) => "policy_gradient",
+        }
+    }
+
+    /// λ, in units of the rewards' ranges.
+    pub fn multipliers(&self) -> &[f64] {
+        self.rule.multipliers()
+    }
+
+    /// Averages of r₀ … r_m during training, in units of the rewards' ranges: what is attained if the training is the
+    /// execution. Environments and rollouts that are reset do not count.
+    pub fn online(&self) -> &[f64] {
+        &self.online
+    }
+
+    /// Number of iterations done.
+    pub fn iteration(&self) -> u64 {
+        either!(&self.learner, learner => learner.iteration())
+    }
+
+    /// Number of iterations planned.
+    pub fn iterations(&self) -> u64 {
+        either!(&self.learner, learner => learner.iterations())
+    }
+
+    /// Environment steps done.
+    pub fn steps(&self) -> u64 {
+        either!(&self.learner, learner => learner.steps())
+    }
+
+    /// Sample of the reward vectors that occurred.
+    pub fn seen(&self) -> &RewardSample {
+        either!(&self.learner, learner => learner.seen())
+    }
+
+    /// An empty sample: the policy does not depend on weights.
+    pub fn coverage(&self) -> &Coverage {
+        &self.coverage
+    }
+}
