@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use acrl::{BatchMatrix, DualDynamics, Executor, PolicyLibrary, Rewards, Rng, VecPolicy as _};
+use acrl::{BatchMatrix, Executor, PolicyLibrary, Rewards, Rng, VecPolicy as _};
 use acrl_learn::{RewardSample, TrainedPolicy};
 use numpy::{PyArray1, ToPyArray as _};
 use pyo3::exceptions::PyTypeError;
@@ -73,9 +73,9 @@ impl Agent {
         deterministic: bool,
         hold: u64,
     ) -> PyResult<Self> {
+        check_fit(dynamics.get().1.len(), policy.as_ref())?;
         let builder = dynamics.get().0.clone().objective(weigh).executor(steering_named(steering)?);
         let agent = builder.library(library(policy.as_ref())).build().map_err(input)?;
-        check_fit(agent.dynamics(), policy.as_ref())?;
         let state = State {
             agent,
             seen: RewardSample::default(),
@@ -99,7 +99,7 @@ impl Agent {
     ) -> PyResult<Self> {
         let wrong = |error| InputError::new_err(format!("the state of the agent cannot be read: {error}"));
         let mut state: State = serde_json::from_str(text).map_err(wrong)?;
-        check_fit(state.agent.dynamics(), policy.as_ref())?;
+        check_fit(state.agent.dynamics().len(), policy.as_ref())?;
         state.agent.attach_library(library(policy.as_ref())).map_err(input)?;
         let parts = policy.as_ref().map_or(0, |policy| policy.get().action_len());
         let fits = state.held.as_ref().is_none_or(|(_, action)| action.len() == parts);
@@ -424,11 +424,11 @@ fn library(policy: Option<&Py<PolicyFile>>) -> Option<Arc<PolicyLibrary>> {
 }
 
 /// A policy acts on as many weights as there are requirements, and one more.
-fn check_fit(dynamics: &DualDynamics, policy: Option<&Py<PolicyFile>>) -> PyResult<()> {
+fn check_fit(requirements: usize, policy: Option<&Py<PolicyFile>>) -> PyResult<()> {
     match policy.map(|policy| policy.get().requirement_count()) {
-        Some(m) if m != dynamics.len() => {
+        Some(m) if m != requirements => {
             let text =
-                format!("the policy was trained for {m} requirements, but the agent has {}", dynamics.len());
+                format!("the policy was trained for {m} requirements, but the agent has {requirements}");
             Err(InputError::new_err(text))
         }
         _ => Ok(()),

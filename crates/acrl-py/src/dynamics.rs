@@ -8,7 +8,7 @@ use crate::vocabulary::Requirement;
 
 /// The configuration of an agent, and its requirements after they were named.
 #[pyclass(frozen, module = "acrl._acrl")]
-pub(crate) struct Dynamics(pub(crate) AgentBuilder, Vec<acrl::Requirement>);
+pub(crate) struct Dynamics(pub(crate) AgentBuilder, pub(crate) Vec<acrl::Requirement>);
 
 #[pymethods]
 impl Dynamics {

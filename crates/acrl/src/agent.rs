@@ -6,15 +6,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::arity;
 use crate::ledger_history::LedgerHistory;
+use crate::weight_selector::WeightSelector;
 use crate::{
     Certificate, Diagnosis, DiagnosisInput, DiagnosisVerdict, DualDynamics, Epoch, EpochLength, Error,
-    Executor, MultiplierStatistics, Multipliers, PolicyLibrary, Requirement, Rewards, WeightSelector,
+    Executor, MultiplierStatistics, Multipliers, PolicyLibrary, Requirement, Rewards,
 };
 
-/// The run-time half of the method without I/O: dual dynamics, the choice of the weights to act with, and a history.
+/// The run-time half of the method without I/O: dual dynamics, the choice of the weights to act
+/// with, and a history.
 ///
-/// The loop of an agent is: act with [`weights`](Self::weights) in any environment, [`observe`](Self::observe) the
-/// rewards, and read the [`certificate`](Self::certificate) at any time.
+/// The loop of an agent is: act with [`weights`](Self::weights) in any environment,
+/// [`observe`](Self::observe) the rewards, and read the [`certificate`](Self::certificate) at any
+/// time.
 ///
 /// ```
 /// use acrl::{Agent, EpochLength, Requirement, Rewards};
@@ -33,8 +36,13 @@ use crate::{
 /// # Ok::<(), acrl::Error>(())
 /// ```
 ///
+/// With [`Executor::Policy`] the weights are (1, λ) or (0, λ); but when an automatic epoch has become
+/// four times as long as it was, the policy by itself is not sufficient: from then on the agent uses
+/// the entry of its library that is best at λ, as with [`Executor::Library`] from the start.
+///
 /// The state is plain data: serialised, restored and continued it yields bit-identical numbers. A
-/// [library](AgentBuilder::library) is not part of it and has to be [attached](Self::attach_library) again.
+/// [library](AgentBuilder::library) is not part of it and has to be
+/// [attached](Self::attach_library) again.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Saved")]
 pub struct Agent {
@@ -176,8 +184,8 @@ impl Agent {
         }
     }
 
-    /// Attaches the library of evaluated policies, after the agent was restored; fails if it is not made for as many
-    /// requirements.
+    /// Attaches the library of evaluated policies, after the agent was restored; fails if it is not
+    /// made for as many requirements.
     pub fn attach_library(&mut self, library: Option<Arc<PolicyLibrary>>) -> Result<(), Error> {
         for entry in library.iter().flat_map(|library| &library.entries) {
             arity("weights of an entry of the library", self.weights.len(), entry.weights.len())?;
@@ -191,8 +199,8 @@ impl Agent {
         self.history = LedgerHistory::new(&self.dynamics, Some(steps));
     }
 
-    /// Adds the rewards of one step (Algorithm 2). `Some` when the step ends an epoch: the multipliers have moved, and
-    /// the weights to act with have been chosen anew.
+    /// Adds the rewards of one step (Algorithm 2). `Some` when the step ends an epoch: the
+    /// multipliers have moved, and new weights to act with have been chosen.
     #[inline]
     pub fn observe(&mut self, rewards: &Rewards) -> Result<Option<Epoch<'_>>, Error> {
         let Some(epoch) = self.dynamics.observe(rewards)? else {
@@ -211,15 +219,16 @@ impl Agent {
         self.selector.select(&mut self.dynamics, library, objective, &mut self.weights);
     }
 
-    /// Changes one bound (in the user's sign) from the next step on. Opens a new ledger and a new history.
+    /// Changes one bound (in the user's sign) from the next step on. Opens a new ledger and a new
+    /// history.
     pub fn set_bound(&mut self, name: &str, bound: f64) -> Result<(), Error> {
         self.dynamics.set_bound(name, bound)?;
         self.history = LedgerHistory::new(&self.dynamics, None);
         Ok(())
     }
 
-    /// Replaces the requirements, as [`DualDynamics::replace`] does. Opens a new ledger and a new history, and chooses
-    /// the weights anew. An attached library must be made for as many requirements.
+    /// Replaces the requirements, as [`DualDynamics::replace`] does. Opens a new ledger and a new
+    /// history, and chooses new weights. An attached library must be made for as many requirements.
     pub fn replace(&mut self, requirements: Vec<Requirement>, scales: &[f64]) -> Result<(), Error> {
         let m = requirements.len();
         for entry in self.library.iter().flat_map(|library| &library.entries) {
@@ -232,7 +241,8 @@ impl Agent {
         Ok(())
     }
 
-    /// w₀ … w_m to act with now: (1, λ), (0, λ) without an objective, or the weights of an entry of the library.
+    /// w₀ … w_m to act with now: (1, λ), (0, λ) without an objective, or the weights of an entry of
+    /// the library.
     #[inline]
     pub fn weights(&self) -> &[f64] {
         &self.weights
@@ -254,7 +264,7 @@ impl Agent {
         &self.dynamics
     }
 
-    /// What turns λ into weights now.
+    /// The rule in use that turns λ into weights.
     pub fn executor(&self) -> Executor {
         self.selector.executor()
     }
@@ -279,27 +289,28 @@ impl Agent {
         (self.history.steps(), self.history.updates())
     }
 
-    /// The deficit per step in the second half of the history, by requirement: (L_n − L_{n/2})/(α n/2). It stays
-    /// away from 0 only if a requirement is not being met.
+    /// The deficit per step in the second half of the history, by requirement: (L_n − L_{n/2})/(α
+    /// n/2). It stays away from 0 only if a requirement is not being met.
     pub fn deficit_rates(&self) -> Vec<f64> {
         self.history.deficit_rates(&self.dynamics)
     }
 
-    /// Statistics of the multipliers over the history; over the last nine tenths of it if its length was planned.
+    /// Statistics of the multipliers over the history; over the last nine tenths of it if its
+    /// length was planned.
     pub fn multiplier_statistics(&self) -> Vec<MultiplierStatistics> {
         self.history.multipliers(&self.dynamics)
     }
 
-    /// The library with the averages that its entries had in this run ([`WeightSelector::corrected`]); an empty one
-    /// without a library.
+    /// The library with the averages that its entries had in this run: means over the steps of the
+    /// evaluation and of the run together. Empty without a library.
     pub fn corrected_library(&self) -> PolicyLibrary {
         self.library
             .as_deref()
             .map_or_else(PolicyLibrary::default, |library| self.selector.corrected(library).into_owned())
     }
 
-    /// The part of a diagnosis that the run itself shows; a certified shortfall of `tolerance` times its reward's range
-    /// counts as met.
+    /// The part of a diagnosis that the run itself shows; a certified shortfall of `tolerance`
+    /// times its reward's range counts as met.
     pub fn diagnosis_input(&self, tolerance: f64) -> DiagnosisInput<'static> {
         let (requirements, scales) = (self.dynamics.requirements(), self.dynamics.scales());
         let multipliers = self.multipliers().as_slice().iter().zip(scales);
@@ -316,7 +327,8 @@ impl Agent {
         }
     }
 
-    /// The diagnosis of `input`, which is [`diagnosis_input`](Self::diagnosis_input) and what is known beside the run.
+    /// The diagnosis of `input`, which is [`diagnosis_input`](Self::diagnosis_input) and what is
+    /// known beside the run.
     pub fn diagnosis(&self, input: &DiagnosisInput<'_>) -> Diagnosis {
         let mut diagnosis = Diagnosis::judge(input);
         if self.history.steps() == 0 && !self.dynamics.is_empty() {
@@ -324,5 +336,92 @@ impl Agent {
             diagnosis.verdict = DiagnosisVerdict::Converging;
         }
         diagnosis
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{LibraryEntry, Rng};
+
+    fn requirement() -> Vec<Requirement> {
+        vec![Requirement::at_least("x", 0.9).unwrap()]
+    }
+
+    fn library() -> Arc<PolicyLibrary> {
+        let entry = |weights: [f64; 2], values: [f64; 2]| LibraryEntry {
+            weights: weights.to_vec(),
+            values: values.to_vec(),
+            steps: 1_000,
+            ..LibraryEntry::default()
+        };
+        Arc::new(PolicyLibrary {
+            entries: vec![entry([1.0, 0.0], [1.0, 0.0]), entry([0.0, 1.0], [0.0, 0.5])],
+        })
+    }
+
+    fn observe(agent: &mut Agent, steps: u64, rng: &mut Rng) {
+        for _ in 0..steps {
+            agent.observe(&Rewards::new(vec![0.0, 0.2 * rng.uniform()]).unwrap()).unwrap();
+        }
+    }
+
+    #[test]
+    fn restored_agent_continues_bit_identically() {
+        let builder = Agent::builder(requirement()).scales(2.0, &[0.5]).library(Some(library()));
+        let mut agent = builder.epoch(EpochLength::Auto(10)).build().unwrap();
+        for steps in [15, 1_500, 3_000, 10_000] {
+            observe(&mut agent, steps, &mut Rng::new(steps));
+            let text = serde_json::to_string(&agent).unwrap();
+            let mut restored: Agent = serde_json::from_str(&text).unwrap();
+            restored.attach_library(Some(library())).unwrap();
+            assert_eq!(restored, agent);
+            observe(&mut agent, 5_000, &mut Rng::new(7));
+            observe(&mut restored, 5_000, &mut Rng::new(7));
+            assert_eq!(restored, agent);
+        }
+        assert_eq!(
+            (agent.executor(), agent.entry(), agent.weights()),
+            (Executor::Library, Some(1), &[0.0, 1.0][..])
+        );
+    }
+
+    #[test]
+    fn damaged_state_and_unfit_library_are_rejected() {
+        let mut agent = Agent::builder(requirement()).build().unwrap();
+        let good = serde_json::to_value(&agent).unwrap();
+        for (key, value) in [
+            ("weights", serde_json::json!([1.0])),
+            ("weights", serde_json::json!([1.0, -1.0])),
+            ("surprise", serde_json::json!(1)),
+            ("history", serde_json::json!({})),
+        ] {
+            let mut bad = good.clone();
+            bad[key] = value;
+            assert!(serde_json::from_value::<Agent>(bad).is_err(), "{key}");
+        }
+        let entry = LibraryEntry { weights: vec![1.0; 3], values: vec![0.0; 3], ..LibraryEntry::default() };
+        let unfit = Arc::new(PolicyLibrary { entries: vec![entry] });
+        assert!(agent.attach_library(Some(unfit)).is_err());
+    }
+
+    #[test]
+    fn changed_requirements_open_a_new_history_and_keep_multipliers() {
+        let mut agent = Agent::builder(requirement()).epoch(EpochLength::Fixed(10)).build().unwrap();
+        observe(&mut agent, 100, &mut Rng::new(0));
+        let lambda = agent.multipliers().as_slice()[0];
+        assert_eq!((agent.progress(), agent.weights()), ((100, 10), &[1.0, lambda][..]));
+        agent.set_bound("x", 0.5).unwrap();
+        assert_eq!((agent.progress(), agent.certificate().steps), ((0, 0), 0));
+        let input = agent.diagnosis_input(0.005);
+        assert_eq!(
+            agent.diagnosis(&input).verdict,
+            DiagnosisVerdict::Converging,
+            "not met before the first step"
+        );
+        let mut requirements = vec![Requirement::at_most("y", 1.0).unwrap()];
+        requirements.extend(agent.dynamics().requirements().iter().cloned());
+        agent.replace(requirements, &[1.0, 1.0]).unwrap();
+        assert_eq!(agent.weights(), [1.0, 0.0, lambda]);
     }
 }

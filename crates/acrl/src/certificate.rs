@@ -32,7 +32,8 @@ pub struct RequirementCertificate {
     pub direction: Direction,
     /// The measured average of its reward.
     pub average: f64,
-    /// The certified shortfall \[(L_n − L_0)/(α n)\]₊: the average is behind the bound by at most this.
+    /// The certified shortfall \[(L_n − L_0)/(α n)\]₊: the average is behind the bound by at most
+    /// this.
     pub shortfall: f64,
 }
 

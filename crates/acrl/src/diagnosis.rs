@@ -1,9 +1,11 @@
-//! Diagnosis of a run: why a requirement is behind (infeasible, epoch too short, policy insufficient, or only early).
+//! Diagnosis of a run: why a requirement is behind (infeasible, epoch too short, policy
+//! insufficient, or only early).
 //!
-//! The statistics are the certified shortfall, the deficit rate (the slope of the ledger over the second half of the
-//! run, compared with its standard deviation), the multiplier ratio (Σ λ_i R_i over the largest value on the way to λ*)
-//! and slacks: the values max_p min_i of matrix games over mixtures of reward vectors (von Neumann 1928). The thresholds
-//! are the constants of [`DiagnosisInput`].
+//! The statistics are the certified shortfall, the deficit rate (the slope of the ledger over the
+//! second half of the run, compared with its standard deviation), the multiplier ratio (Σ λ_i R_i
+//! over the largest value on the way to λ*) and slacks: the values max_p min_i of matrix games over
+//! mixtures of reward vectors (von Neumann 1928). The thresholds are the constants of
+//! [`DiagnosisInput`].
 
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +18,8 @@ pub struct Diagnosis {
     pub verdict: DiagnosisVerdict,
     /// The requirements it is about: those in conflict, those still growing, or those behind.
     pub names: Vec<String>,
-    /// Requirements whose reward never changed in any observation, so that no policy is known to change it.
+    /// Requirements whose reward never changed in any observation, so that no policy is known to
+    /// change it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unobserved_rewards: Vec<String>,
     /// The statistics of the verdict.
@@ -36,9 +39,9 @@ pub enum DiagnosisVerdict {
     EpochTooShort,
     /// No policy meets these requirements together.
     Infeasible,
-    /// Some policy may meet them, but no mixture of the library's policies does; or the multipliers have grown beyond
-    /// the point where requirements dominate, and the library's evaluation is not accurate enough to show a mixture
-    /// that would.
+    /// Some policy may meet them, but no mixture of the library's policies does; or the multipliers
+    /// have grown beyond the point where requirements dominate, and the library's evaluation is not
+    /// accurate enough to show a mixture that would.
     PolicyInsufficient,
 }
 
@@ -51,8 +54,8 @@ pub struct Evidence {
     pub deficit_rate: f64,
     /// max_p min_i of the slack in units of each reward's range, by the exact model.
     pub exact_slack: Option<f64>,
-    /// Σ λ_i R_i at the end, over its largest value while the multipliers are still on their way to λ*
-    /// ([`DiagnosisInput::multiplier_limit`]).
+    /// Σ λ_i R_i at the end, over its largest value while the multipliers are still on their way to
+    /// λ* ([`DiagnosisInput::multiplier_limit`]).
     pub multiplier_ratio: Option<f64>,
     /// The number of dual updates.
     pub updates: u64,
@@ -89,18 +92,20 @@ pub struct DiagnosisInput<'a> {
     pub tolerances: Vec<f64>,
     /// The certified shortfalls, of the worst run.
     pub shortfalls: Vec<f64>,
-    /// The deficits per step in the second half, of the worst run ([`crate::Execution::deficit_rates`]).
+    /// The deficits per step in the second half, of the worst run
+    /// ([`crate::Execution::deficit_rates`]).
     pub deficit_rates: Vec<f64>,
     /// Σ λ_i R_i at the end, in the run where it is largest.
     pub multiplier_size: f64,
     /// The number of dual updates of each run.
     pub updates: u64,
-    /// The largest Σ λ_i R_i with a sufficient epoch length, if it is known: up to there a growing multiplier is only
-    /// on its way to λ*.
+    /// The largest Σ λ_i R_i with a sufficient epoch length, if it is known: up to there a growing
+    /// multiplier is only on its way to λ*.
     pub multiplier_limit: Option<f64>,
     /// Feasibility by an exact model, if there is one.
     pub exact: Option<ExactEvidence>,
-    /// All reward vectors (r₁ … r_m) that can occur or were observed, if they are few enough to store.
+    /// All reward vectors (r₁ … r_m) that can occur or were observed, if they are few enough to
+    /// store.
     pub seen: &'a [Vec<f64>],
     /// Long-run averages (V₁ … V_m) of π(·, w) for many w, if they are known.
     pub settled: &'a [Vec<f64>],
@@ -117,8 +122,8 @@ impl DiagnosisInput<'_> {
     pub const GROWING_RATE: f64 = 0.5;
     /// The standard errors beyond which a difference is significant.
     pub const STANDARD_ERRORS: f64 = 2.0;
-    /// The slack below which a mixture counts as infeasible, and the price above which a requirement takes part in a
-    /// conflict: more than rounding.
+    /// The slack below which a mixture counts as infeasible, and the price above which a
+    /// requirement takes part in a conflict: more than rounding.
     pub const ROUNDING: f64 = 1e-9;
 
     /// True if a multiplier grows significantly, over enough updates.
@@ -151,15 +156,17 @@ impl DiagnosisInput<'_> {
 }
 
 impl Diagnosis {
-    /// Decides in this order: met; infeasible by the exact model; insufficient because a reward never changed;
-    /// infeasible over all observed reward vectors; insufficient over the library; growing multipliers; converging.
+    /// Decides in this order: met; infeasible by the exact model; insufficient because a reward
+    /// never changed; infeasible over all observed reward vectors; insufficient over the library;
+    /// growing multipliers; converging.
     ///
-    /// The library's averages decide as far as their errors allow: if no mixture suffices even two standard errors
-    /// better, the policy is insufficient; if one suffices two standard errors worse, the epoch is too short when
-    /// multipliers grow. In between the multipliers decide: the policy is insufficient if their ratio exceeds 1.
+    /// The library's averages decide as far as their errors allow: if no mixture suffices even two
+    /// standard errors better, the policy is insufficient; if one suffices two standard errors
+    /// worse, the epoch is too short when multipliers grow. In between the multipliers decide: the
+    /// policy is insufficient if their ratio exceeds 1.
     ///
-    /// Multipliers that grow from zero at the start of a run are not evidence: not in its first half, not
-    /// in a run of a few updates, and not while their ratio is below 1.
+    /// Multipliers that grow from zero at the start of a run are not evidence: not in its first
+    /// half, not in a run of a few updates, and not while their ratio is below 1.
     pub fn judge(input: &DiagnosisInput<'_>) -> Self {
         let s = input;
         let over =

@@ -16,9 +16,9 @@ use crate::{
 /// [scales](Self::with_scales) R_i each reward is first divided by its range, which amounts to
 /// α_i = (η/T₀)·R_0/R_i² and leaves multipliers and averages in the user's units.
 ///
-/// The state is plain data: serialised, restored and continued it yields bit-identical numbers. Derived
-/// quantities are not stored; a damaged state is rejected. The guarantees are about the plain projected
-/// step, so there is no cap on λ, no momentum and no adaptive step size.
+/// The state is plain data: serialised, restored and continued it yields bit-identical numbers.
+/// Derived quantities are not stored; a damaged state is rejected. The guarantees are about the
+/// plain projected step, so there is no cap on λ, no momentum and no adaptive step size.
 ///
 /// An [`Agent`](crate::Agent) is this with a choice of weights and a history.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -148,7 +148,8 @@ impl DualDynamics {
         Ok(self)
     }
 
-    /// Adds the rewards of one step. `Some` when the step ends an epoch and the multipliers have moved.
+    /// Adds the rewards of one step. `Some` when the step ends an epoch and the multipliers have
+    /// moved.
     #[inline]
     pub fn observe(&mut self, rewards: &Rewards) -> Result<Option<Epoch<'_>>, Error> {
         let (r, state) = (rewards.as_slice(), &mut self.state);
@@ -187,7 +188,8 @@ impl DualDynamics {
         Ok(Epoch { k, step: *step, steps, multipliers, length: *length })
     }
 
-    /// Sets T₀ back to its initial length, for an agent that acts differently from now on. The gain stays.
+    /// Sets T₀ back to its initial length, for an agent that acts differently from now on. The gain
+    /// stays.
     pub(crate) fn restart_epoch_length(&mut self, length: u64) {
         self.state.length = length.max(1);
         self.state.auto = self.state.auto.as_ref().map(|_| AutoEpoch::new(self.state.steps, self.debt()));
@@ -294,14 +296,15 @@ impl DualDynamics {
         (self.state.ledger.steps, &self.state.ledger.totals)
     }
 
-    /// (L_n − L_0)/(α n) of each requirement since the ledger was opened: an upper bound on how far its
-    /// average is behind; where it is negative, a guaranteed margin.
+    /// (L_n − L_0)/(α n) of each requirement since the ledger was opened: an upper bound on how far
+    /// its average is behind; where it is negative, a guaranteed margin.
     pub fn shortfalls(&self) -> Vec<f64> {
         let Ledger { opening, steps, .. } = &self.state.ledger;
         self.deficit_rates(opening, *steps)
     }
 
-    /// (L_n − L_h)/(α (n − h)): the deficit per step since `steps` steps ago, when the ledger was `earlier`.
+    /// (L_n − L_h)/(α (n − h)): the deficit per step since `steps` steps ago, when the ledger was
+    /// `earlier`.
     pub(crate) fn deficit_rates(&self, earlier: &[f64], steps: u64) -> Vec<f64> {
         let (ledger, n) = (self.ledger(), steps.max(1) as f64);
         (0..self.len()).map(|i| (ledger[i] - earlier[i]) / (self.gains[i] * n)).collect()

@@ -39,12 +39,13 @@ pub struct Epoch<'a> {
 
 /// The rule that finds a sufficient epoch length, by doubling it while the multipliers keep growing.
 ///
-/// With an epoch shorter than a change of behaviour takes, the agent oscillates indefinitely and the
-/// multipliers grow without bound although the requirements are feasible. The per-step gain α is
-/// not changed, so the certificate holds throughout. Every max([`WINDOW`](Self::WINDOW),
-/// [`WINDOW_EPOCHS`](Self::WINDOW_EPOCHS)·T₀) steps the rule reads the *debt* Σ λ_i/(α_i R_i), the missing reward in
-/// steps at full range. If it has grown by more than [`GROWTH`](Self::GROWTH) per step and set a record
-/// [`STRIKES`](Self::STRIKES) times in a row, T₀ doubles, up to [`LONGEST`](Self::LONGEST).
+/// With an epoch shorter than a change of behaviour takes, the agent oscillates indefinitely and
+/// the multipliers grow without bound although the requirements are feasible. The per-step gain α
+/// is not changed, so the certificate holds throughout. Every max([`WINDOW`](Self::WINDOW),
+/// [`WINDOW_EPOCHS`](Self::WINDOW_EPOCHS)·T₀) steps the rule reads the *debt* Σ λ_i/(α_i R_i), the
+/// missing reward in steps at full range. If it has grown by more than [`GROWTH`](Self::GROWTH) per
+/// step and set a record [`STRIKES`](Self::STRIKES) times in a row, T₀ doubles, up to
+/// [`LONGEST`](Self::LONGEST).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AutoEpoch {

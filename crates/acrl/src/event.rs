@@ -67,9 +67,9 @@ pub struct Step<'a> {
 
 /// An observer of a run or a training, which may stop it.
 ///
-/// Both methods are called on the thread that runs, in the order of events, between two steps: the run waits for
-/// them. `Break` ends the run after this event; that is not an error.
-/// A closure is an observer of events, [`EachStep`] makes one of a closure on steps, and [`Silent`] does nothing.
+/// Both methods are called on the thread that runs, in the order of events, between two steps: the
+/// run waits for them. `Break` ends the run after this event; that is not an error. A closure is an
+/// observer of events, [`EachStep`] makes one of a closure on steps, and [`Silent`] does nothing.
 pub trait Observer {
     /// Called for every event.
     fn event(&mut self, event: &Event<'_>) -> ControlFlow<()>;

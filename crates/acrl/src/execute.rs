@@ -1,7 +1,8 @@
 //! Execution of a policy in a finite model with an agent (Algorithm 2).
 //!
-//! Finite models have a loop of their own beside [`VecExecution`](crate::VecExecution), because states and actions are
-//! indices: through the batched interface a step of a small model takes more than twice as long.
+//! Finite models have a loop of their own beside [`VecExecution`](crate::VecExecution), because
+//! states and actions are indices: through the batched interface a step of a small model takes more
+//! than twice as long.
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -61,7 +62,8 @@ impl<S> Execution<S> {
 
 /// Runs a policy with an agent for a number of steps (Algorithm 2).
 ///
-/// The agent may have a past: a restored one continues with the certificate and the averages of its open ledger.
+/// The agent may have a past: a restored one continues with the certificate and the averages of its
+/// open ledger.
 ///
 /// ```
 /// use acrl::*;

@@ -21,9 +21,10 @@ pub use simulator::{FinitePolicy, Simulator};
 /// been checked: probabilities are positive and add up to 1, rewards are finite, every state has an
 /// action.
 ///
-/// It is made by a [builder](Self::builder) or of [arrays](Self::from_csr), and takes 12 bytes for each transition,
-/// 4 for each state, and for each choice 4, 8 per reward, and 4 more if actions are not numbered by their place. Names of
-/// states that equal their numbers take no memory, others their length and 8 bytes.
+/// It is made by a [builder](Self::builder) or of [arrays](Self::from_csr), and takes 12 bytes for
+/// each transition, 4 for each state, and for each choice 4, 8 per reward, and 4 more if actions
+/// are not numbered by their place. Names of states that equal their numbers take no memory, others
+/// their length and 8 bytes.
 #[derive(Debug, Clone)]
 pub struct FiniteCmdp {
     reward_names: Vec<String>,
@@ -52,8 +53,8 @@ pub struct Choice<'a> {
 }
 
 impl FiniteCmdp {
-    /// The tolerance of the sum of a choice's probabilities, per target: enough for numbers written with six digits. They are divided by their sum, so that the
-    /// model itself is exact.
+    /// The tolerance of the sum of a choice's probabilities, per target: enough for numbers written
+    /// with six digits. They are divided by their sum, so that the model itself is exact.
     pub const SUM_TOLERANCE: f64 = 1e-6;
 
     /// Starts a model with the given rewards.
@@ -97,8 +98,8 @@ impl FiniteCmdp {
         self.actions.names.as_deref()
     }
 
-    /// The index among the distinct [names](Self::action_names) of each action of a state: for a model of
-    /// [arrays](Self::from_csr), the column.
+    /// The index among the distinct [names](Self::action_names) of each action of a state: for a
+    /// model of [arrays](Self::from_csr), the column.
     pub fn action_numbers(&self, state: usize) -> impl Iterator<Item = usize> {
         self.choices(state).enumerate().map(|(position, choice)| self.actions.number(choice, position))
     }
@@ -109,7 +110,8 @@ impl FiniteCmdp {
         self.first_choice[state] as usize..self.first_choice[state + 1] as usize
     }
 
-    /// The successors of all choices of a state, one choice after the other; a state may occur several times.
+    /// The successors of all choices of a state, one choice after the other; a state may occur
+    /// several times.
     #[inline]
     pub fn successors(&self, state: usize) -> &[u32] {
         let choices = self.choices(state);
@@ -222,7 +224,8 @@ fn checked_rewards(names: &[String]) -> Result<(), ModelFault> {
     repeated.map_or(Ok(()), |i| Err(ModelFault::DuplicateReward(names[i].clone())))
 }
 
-/// The sum of the probabilities of a choice, by which they are divided; fails if one of them or the sum is invalid.
+/// The sum of the probabilities of a choice, by which they are divided; fails if one of them or the
+/// sum is invalid.
 fn checked_sum(transitions: impl ExactSizeIterator<Item = (usize, f64)>) -> Result<f64, ModelFault> {
     let (count, mut sum) = (transitions.len(), 0.0);
     for (target, value) in transitions {

@@ -41,8 +41,8 @@ pub fn multiplier_bound(
 
 /// B_λ of Assumption 2 for ε = C/2: from this distance to λ* on, the drift holds everywhere.
 ///
-/// By convexity gᵀ(λ − λ*) ≥ d(λ) − P* and by (A1) d(λ) ≥ V₀(π†) + C‖λ‖₁, so (A1) implies Assumption 2
-/// with B_λ = 2 (‖λ*‖₁ + the [bound](multiplier_bound) of the Lemma).
+/// By convexity gᵀ(λ − λ*) ≥ d(λ) − P* and by (A1) d(λ) ≥ V₀(π†) + C‖λ‖₁, so (A1) implies
+/// Assumption 2 with B_λ = 2 (‖λ*‖₁ + the [bound](multiplier_bound) of the Lemma).
 pub fn drift_radius(optimal_sum: f64, multiplier_bound: f64) -> f64 {
     2.0 * (optimal_sum + multiplier_bound)
 }

@@ -73,7 +73,8 @@ pub struct Snapshot {
     pub multipliers: Vec<MeanMinMax>,
     /// The multipliers of the first run.
     pub first: Vec<f64>,
-    /// The certified shortfall of each requirement in the worst run; negative values are a guaranteed margin.
+    /// The certified shortfall of each requirement in the worst run; negative values are a
+    /// guaranteed margin.
     pub shortfalls: Vec<f64>,
     /// The tolerance of each requirement's certified shortfall.
     pub tolerances: Vec<f64>,
@@ -82,9 +83,11 @@ pub struct Snapshot {
 /// The transient of one run until it met its requirements.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Transient {
-    /// From this step on no running average was behind by more than the tolerance; `None` if one was at the end.
+    /// From this step on no running average was behind by more than the tolerance; `None` if one
+    /// was at the end.
     pub met_from: Option<u64>,
-    /// max_i (c_i − average_i)/R_i, the largest in the last nine tenths of the run; below 0 if none was ever behind.
+    /// max_i (c_i − average_i)/R_i, the largest in the last nine tenths of the run; below 0 if none
+    /// was ever behind.
     pub worst: f64,
 }
 
@@ -108,7 +111,8 @@ impl History {
     /// One over the last part of a run, in which every change of the multipliers is kept.
     const DETAIL: u64 = 20;
 
-    /// An empty history of runs of `steps` steps; `scales` are the ranges R₁ … R_m, of which `tolerance` is a share.
+    /// An empty history of runs of `steps` steps; `scales` are the ranges R₁ … R_m, of which
+    /// `tolerance` is a share.
     pub fn new(specification: &Specification, scales: &[f64], tolerance: f64, steps: u64) -> Self {
         let requirements = specification.requirements().iter().zip(scales);
         Self {
@@ -154,7 +158,8 @@ impl History {
         (self.steps / (Self::DETAIL * Self::MOMENTS)).max(1)
     }
 
-    /// Notes the runs, in their order, after `taken` steps of each; returns the snapshot if one was due.
+    /// Notes the runs, in their order, after `taken` steps of each; returns the snapshot if one was
+    /// due.
     pub fn observe<'a>(
         &mut self,
         taken: u64,
@@ -220,7 +225,8 @@ impl History {
         &self.snapshots[self.snapshots.len() - 1]
     }
 
-    /// Adds runs with the same moments. Where some were stopped early, the moments common to all are kept.
+    /// Adds runs with the same moments. Where some were stopped early, the moments common to all
+    /// are kept.
     pub fn merge(&mut self, other: &Self) {
         self.snapshots.truncate(other.snapshots.len());
         for (mine, theirs) in self.snapshots.iter_mut().zip(&other.snapshots) {

@@ -20,15 +20,17 @@ pub struct MultiplierStatistics {
 
 /// The ledger in the middle of a run, and statistics of the multipliers.
 ///
-/// A run of a planned length n keeps the ledger after n/2 steps, and statistics from step n/10 on. A run without a
-/// planned end keeps at most [`MARKS`](Self::MARKS) evenly spaced ledgers, every second of which is dropped when
-/// they become too many, so that one is always within n/16 steps before the middle; its statistics are of all steps.
+/// A run of a planned length n keeps the ledger after n/2 steps, and statistics from step n/10 on.
+/// A run without a planned end keeps at most [`MARKS`](Self::MARKS) evenly spaced ledgers, every
+/// second of which is dropped when they become too many, so that one is always within n/16 steps
+/// before the middle; its statistics are of all steps.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LedgerHistory {
     /// The planned steps n.
     planned: Option<u64>,
-    /// The ledger after 0, `stride`, 2·`stride` … steps, or after 0 (later n/2) steps if they are planned.
+    /// The ledger after 0, `stride`, 2·`stride` … steps, or after 0 (later n/2) steps if they are
+    /// planned.
     marks: Vec<Vec<f64>>,
     stride: u64,
     steps: u64,
@@ -144,7 +146,8 @@ impl LedgerHistory {
         self.steps
     }
 
-    /// (L_n − L_h)/(α (n − h)) of each requirement, where h is the middle of the run, or the last mark before it.
+    /// (L_n − L_h)/(α (n − h)) of each requirement, where h is the middle of the run, or the last
+    /// mark before it.
     pub(crate) fn deficit_rates(&self, dynamics: &DualDynamics) -> Vec<f64> {
         let (mark, middle) = match self.planned {
             Some(n) => (0, n / 2),

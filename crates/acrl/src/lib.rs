@@ -21,10 +21,11 @@
 //! | Algorithm 1 | training π(s, λ) in a [`VecEnv`] | the crate `acrl-learn` |
 //! | Algorithm 2 | running it | [`Agent`], in loops [`execute`] and [`VecExecution`] |
 //!
-//! Further: [`FiniteCmdp`] is a finite model, [`Certificate`] a proven bound on the violation of each
-//! requirement, [`Diagnosis`] the reason of a violation, [`PolicyLibrary`] a set of evaluated policies,
-//! [`guarantees`] holds the constants of the theorems, [`mixture`] small linear programs over value vectors;
-//! [`RunReport`] and [`History`] are the results of many runs and their course over time.
+//! Further: [`FiniteCmdp`] is a finite model, [`Certificate`] a proven bound on the violation of
+//! each requirement, [`Diagnosis`] the reason of a violation, [`PolicyLibrary`] a set of evaluated
+//! policies, [`guarantees`] holds the constants of the theorems, [`mixture`] small linear programs
+//! over value vectors; [`RunReport`] and [`History`] are the results of many runs and their course
+//! over time.
 //!
 //! ```
 //! use acrl::{DualDynamics, EpochLength, Requirement, Rewards};
@@ -86,7 +87,7 @@ pub use rewards::{Rewards, Values};
 pub use rng::Rng;
 pub use vec_env::{ActionPart, BatchMatrix, Interval, VecEnv, VecPolicy, VecTask};
 pub use vec_execution::VecExecution;
-pub use weight_selector::{Executor, WeightSelector};
+pub use weight_selector::Executor;
 
 /// The example of README.md, as a doctest.
 #[cfg(doctest)]

@@ -1,8 +1,8 @@
 //! A library of evaluated policies: the long-run averages of π(·, w) under fixed weights.
 //!
-//! It is a set of policies with known values, over which generalized policy improvement chooses the best one (Barreto et
-//! al. 2017); its entries approximate a convex coverage set (Roijers et al. 2013), and the optimum over their mixtures is
-//! a linear program.
+//! It is a set of policies with known values, over which generalized policy improvement chooses the
+//! best one (Barreto et al. 2017); its entries approximate a convex coverage set (Roijers et al.
+//! 2013), and the optimum over their mixtures is a linear program.
 
 use serde::{Deserialize, Serialize};
 
@@ -34,7 +34,8 @@ fn is_zero(steps: &u64) -> bool {
 }
 
 impl LibraryEntry {
-    /// The variance of an average of reward i over `steps` steps, by the standard error of the evaluation.
+    /// The variance of an average of reward i over `steps` steps, by the standard error of the
+    /// evaluation.
     fn variance(&self, i: usize, steps: u64) -> f64 {
         let error = self.errors.get(i).copied().unwrap_or(0.0);
         error * error * self.steps as f64 / steps.max(1) as f64
@@ -43,8 +44,8 @@ impl LibraryEntry {
 
 /// The long-run averages of π(·, w_j) for many w_j.
 ///
-/// It gives the best mixture of the policies ([`PolicyLibrary::optimum`], and the diagnosis), initial multipliers, and
-/// an alternative to π(·, λ) in an execution: the entry that is best at λ.
+/// It gives the best mixture of the policies ([`PolicyLibrary::optimum`], and the diagnosis),
+/// initial multipliers, and an alternative to π(·, λ) in an execution: the entry that is best at λ.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PolicyLibrary {
@@ -53,7 +54,8 @@ pub struct PolicyLibrary {
 }
 
 impl PolicyLibrary {
-    /// Σ λ_i R_i over R₀ above which requirements dominate: the objective's share in the weights is below 0.05.
+    /// Σ λ_i R_i over R₀ above which requirements dominate: the objective's share in the weights is
+    /// below 0.05.
     pub const ALONE: f64 = 19.0;
     /// The smallest initial multiplier with an objective, in units of R₀/R_i.
     pub const LEAST_START: f64 = 0.5;
@@ -62,8 +64,8 @@ impl PolicyLibrary {
     /// The largest tolerance, as one over the distance between a bound and the worst entry.
     pub const TOLERANCE_PARTS: f64 = 20.0;
 
-    /// argmax_j w·(v_j − d_j/n) for weights w = (1 or 0, λ): the entry to use for the next n steps. d_j is the cost
-    /// of the switch from the `current` entry, and 0 for that one.
+    /// argmax_j w·(v_j − d_j/n) for weights w = (1 or 0, λ): the entry to use for the next n steps.
+    /// d_j is the cost of the switch from the `current` entry, and 0 for that one.
     pub fn best(&self, weights: &[f64], current: Option<usize>, steps: u64) -> Option<usize> {
         let dot = |v: &[f64]| -> f64 { weights.iter().zip(v).map(|(w, v)| w * v).sum() };
         let place = current.and_then(|j| self.entries.get(j)).map(|entry| entry.place);
@@ -82,14 +84,16 @@ impl PolicyLibrary {
         best_mixture(&vectors, bounds)
     }
 
-    /// λ₀ for an execution: the multipliers of the [optimum](Self::optimum), but at least half a unit of the
-    /// objective's range for a unit of each reward's ([`LEAST_START`](Self::LEAST_START)), because the values do not
-    /// include transients; without an objective or an optimum, one unit. `scales` are R₀ … R_m.
+    /// λ₀ for an execution: the multipliers of the [optimum](Self::optimum), but at least half a
+    /// unit of the objective's range for a unit of each reward's
+    /// ([`LEAST_START`](Self::LEAST_START)), because the values do not include transients; without
+    /// an objective or an optimum, one unit. `scales` are R₀ … R_m.
     ///
-    /// The multipliers of inexact values are unreliable and limited to [`ALONE`](Self::ALONE) units. The best of many
-    /// noisy values is biased upwards (the optimizer's curse, Smith & Winkler 2006): the optimum is that of values one
-    /// standard error worse, if the requirements can be met then. A multiplier that is too large costs some of the
-    /// objective until it has come down; one that is too small violates a requirement.
+    /// The multipliers of inexact values are unreliable and limited to [`ALONE`](Self::ALONE)
+    /// units. The best of many noisy values is biased upwards (the optimizer's curse, Smith &
+    /// Winkler 2006): the optimum is that of values one standard error worse, if the requirements
+    /// can be met then. A multiplier that is too large costs some of the objective until it has
+    /// come down; one that is too small violates a requirement.
     pub fn start(&self, bounds: &[f64], scales: &[f64], objective: bool) -> Vec<f64> {
         let even = scales[1..].iter().map(|scale| scales[0] / scale);
         let most = if self.is_measured() { Self::ALONE } else { f64::INFINITY };
@@ -131,21 +135,22 @@ impl PolicyLibrary {
         self.entries.iter().any(|entry| !entry.errors.is_empty())
     }
 
-    /// The standard deviations of averages of r₀ … r_m over `steps` steps under fixed weights: the root mean square over
-    /// entries.
+    /// The standard deviations of averages of r₀ … r_m over `steps` steps under fixed weights: the
+    /// root mean square over entries.
     pub fn deviations(&self, rewards: usize, steps: u64) -> Vec<f64> {
         let n = self.entries.len().max(1) as f64;
         let variance = |i: usize| self.entries.iter().map(|entry| entry.variance(i, steps)).sum::<f64>() / n;
         (0..rewards).map(|i| variance(i).sqrt()).collect()
     }
 
-    /// The ranges R₀ … R_m of averages over an epoch for the dual dynamics, in place of `units`, the ranges U₀ … U_m of
-    /// rewards over a few steps.
+    /// The ranges R₀ … R_m of averages over an epoch for the dual dynamics, in place of `units`,
+    /// the ranges U₀ … U_m of rewards over a few steps.
     ///
-    /// R_i of a requirement is the range over the entries, or twice the standard deviation within one if that is larger,
-    /// so that multipliers do not follow noise; and at least [`LEAST_RANGE`](Self::LEAST_RANGE) units. A policy trained
-    /// with rewards in `units` changes its behaviour where λ_i is about U₀/U_i. So R₀ is U₀ times the geometric mean of
-    /// R_i/U_i, and a deficit of R_i moves λ_i by the same share of it as a deficit of U_i did.
+    /// R_i of a requirement is the range over the entries, or twice the standard deviation within
+    /// one if that is larger, so that multipliers do not follow noise; and at least
+    /// [`LEAST_RANGE`](Self::LEAST_RANGE) units. A policy trained with rewards in `units` changes
+    /// its behaviour where λ_i is about U₀/U_i. So R₀ is U₀ times the geometric mean of R_i/U_i,
+    /// and a deficit of R_i moves λ_i by the same share of it as a deficit of U_i did.
     ///
     /// If the values have no standard errors, every range is at least one unit.
     pub fn ranges(&self, units: &[f64], epoch: u64) -> Vec<f64> {
@@ -165,9 +170,10 @@ impl PolicyLibrary {
         ranges
     }
 
-    /// The tolerances of certified shortfalls: `share` of the ranges R₁ … R_m, but at most a twentieth
-    /// ([`TOLERANCE_PARTS`](Self::TOLERANCE_PARTS)) of the distance c_i − min_j V_ij between a bound and the worst entry,
-    /// so that an agent that ignores the requirement never meets it.
+    /// The tolerances of certified shortfalls: `share` of the ranges R₁ … R_m, but at most a
+    /// twentieth ([`TOLERANCE_PARTS`](Self::TOLERANCE_PARTS)) of the distance c_i − min_j V_ij
+    /// between a bound and the worst entry, so that an agent that ignores the requirement never
+    /// meets it.
     pub fn tolerances(&self, share: f64, bounds: &[f64], scales: &[f64]) -> Vec<f64> {
         let tolerance = |(i, (bound, scale)): (usize, (&f64, &f64))| {
             let least = self.entries.iter().map(|entry| entry.values[i + 1]).fold(f64::INFINITY, f64::min);
@@ -236,7 +242,8 @@ mod tests {
 
     #[test]
     fn ranges_are_those_of_averages_over_an_epoch() {
-        // In a single step the cost is 0 or 1; over an epoch of 400 steps its standard deviation is 0.02·√(3000/400) = 0.055.
+        // In a single step the cost is 0 or 1; over an epoch of 400 steps its standard deviation is
+        // 0.02·√(3000/400) = 0.055.
         let expected = 0.04 * 7.5f64.sqrt();
         let ranges = bursts().ranges(&[0.2, 1.0], 400);
         assert!((ranges[1] - expected).abs() < 1e-12, "{ranges:?}");
@@ -268,7 +275,8 @@ mod tests {
             entries: vec![entry([1.0, -0.1], error), entry([0.8, -0.04], error), entry([0.0, 0.0], error)],
         };
         let start = |error: f64| of(error).start(&[-0.05], &[1.0, 1.0], true)[0];
-        // At face value the first two suffice; one standard error worse, the expensive last one is needed.
+        // At face value the first two suffice; one standard error worse, the expensive last one is
+        // needed.
         assert!((start(1e-9) - 0.2 / 0.06).abs() < 1e-3, "{}", start(1e-9));
         assert!((start(0.02) - 19.0).abs() < 1e-9, "{}", start(0.02));
         assert!((start(0.2) - 0.2 / 0.06).abs() < 1e-3, "if nothing suffices, at face value: {}", start(0.2));

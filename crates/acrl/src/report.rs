@@ -49,9 +49,9 @@ pub struct RequirementReport {
 }
 
 impl RunReport {
-    /// The report on runs of one specification. `input` has what is known beside the runs (scales, tolerances,
-    /// the exact model, observed reward vectors, the library's averages); the statistics of the runs are filled in
-    /// here. `None` without a run.
+    /// The report on runs of one specification. `input` has what is known beside the runs (scales,
+    /// tolerances, the exact model, observed reward vectors, the library's averages); the
+    /// statistics of the runs are filled in here. `None` without a run.
     pub fn new<S>(
         specification: &Specification,
         runs: &[Execution<S>],

@@ -327,7 +327,8 @@ impl Scoring {
         std::iter::once(self.objective).chain(self.requirements.iter().copied().map(Some))
     }
 
-    /// Writes r₀ … r_m of the named rewards into `rewards`; an error names a reward that is not finite.
+    /// Writes r₀ … r_m of the named rewards into `rewards`; an error names a reward that is not
+    /// finite.
     #[inline]
     pub fn score(&self, named: &[f64], rewards: &mut Rewards) -> Result<(), Error> {
         arity("rewards of the environment", self.rewards, named.len())?;

@@ -1,7 +1,8 @@
 //! A dense two-phase simplex for the small linear programs of [`crate::mixture`].
 //!
-//! They have m + 1 rows and need three properties that general-purpose solvers in pure Rust do not offer together: an
-//! exact vertex (few policies in a mixture), its duals (the multipliers), and full precision.
+//! They have m + 1 rows and need three properties that general-purpose solvers in pure Rust do not
+//! offer together: an exact vertex (few policies in a mixture), its duals (the multipliers), and
+//! full precision.
 
 /// An optimal vertex of max {cᵀx : A x = b, x ≥ 0}.
 pub(crate) struct Vertex {
@@ -41,7 +42,8 @@ pub(crate) fn maximise(c: &[f64], rows: &[Vec<f64>], b: &[f64]) -> Option<Vertex
     if infeasibility > 1e-9 {
         return None;
     }
-    // Artificial variables at zero leave the basis where they can; where they cannot the row is redundant.
+    // Artificial variables at zero leave the basis where they can; where they cannot the row is
+    // redundant.
     for i in 0..m {
         let column = (0..n).find(|&j| tableau[i][j].abs() > PIVOT);
         if let (true, Some(j)) = (basis[i] >= n, column) {
@@ -111,8 +113,9 @@ fn pivot(tableau: &mut [Vec<f64>], basis: &mut [usize], row: usize, column: usiz
     basis[row] = column;
 }
 
-/// Solves for the final basis from the original data, which removes what pivoting has rounded. Where the
-/// basis is so ill-conditioned that this leaves the feasible set, the pivoted values stay.
+/// Solves for the final basis from the original data, which removes what pivoting has rounded.
+/// Where the basis is so ill-conditioned that this leaves the feasible set, the pivoted values
+/// stay.
 fn polish(c: &[f64], rows: &[Vec<f64>], b: &[f64], basis: &[usize], rounded: &[f64]) -> Vertex {
     let (m, n) = (rows.len(), c.len());
     let entry = |i: usize, j: usize| match basis[j].checked_sub(n) {

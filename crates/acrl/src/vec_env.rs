@@ -1,8 +1,8 @@
 //! Vectorised environments and policies: the interface of learners and of batched execution.
 //!
-//! A batch is a struct of arrays: [`BatchMatrix`] holds one row per quantity and one column per environment. A
-//! [`VecEnv`] holds parameters only and no state, so that states can be stored, restored, moved to another thread and
-//! continued bit-identically.
+//! A batch is a struct of arrays: [`BatchMatrix`] holds one row per quantity and one column per
+//! environment. A [`VecEnv`] holds parameters only and no state, so that states can be stored,
+//! restored, moved to another thread and continued bit-identically.
 
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -145,10 +145,12 @@ pub enum ActionPart {
     Continuous(Interval),
 }
 
-/// A continuing vectorised environment (no `done`: an episodic problem starts its next episode inside `step`).
+/// A continuing vectorised environment (no `done`: an episodic problem starts its next episode
+/// inside `step`).
 ///
-/// It holds parameters only; the states are in the [`BatchMatrix`] it is given. Each environment has its own
-/// generator, and environments do not interact: a run is bit-identical alone and in any batch.
+/// It holds parameters only; the states are in the [`BatchMatrix`] it is given. Each environment
+/// has its own generator, and environments do not interact: a run is bit-identical alone and in any
+/// batch.
 pub trait VecEnv: Send + Sync {
     /// The dimension of a state.
     fn state_dimension(&self) -> usize;
@@ -165,8 +167,8 @@ pub trait VecEnv: Send + Sync {
     /// The range of each reward: a bound on |r| that is reached, or nearly so.
     fn reward_ranges(&self) -> &[Interval];
 
-    /// The recommended number of steps for which an action is repeated (frame skip): about a tenth of the time
-    /// constant of the dynamics. 1 if the agent must react at every step.
+    /// The recommended number of steps for which an action is repeated (frame skip): about a tenth
+    /// of the time constant of the dynamics. 1 if the agent must react at every step.
     fn action_repeat(&self) -> usize {
         1
     }
@@ -177,7 +179,8 @@ pub trait VecEnv: Send + Sync {
     /// Writes the observation of each environment.
     fn observe(&self, state: &BatchMatrix, observation: &mut BatchMatrix);
 
-    /// Takes an action in each environment: writes the rewards r(s, a), and the next states in place of s.
+    /// Takes an action in each environment: writes the rewards r(s, a), and the next states in
+    /// place of s.
     fn step(
         &self,
         state: &mut BatchMatrix,
@@ -189,9 +192,9 @@ pub trait VecEnv: Send + Sync {
 
 /// π(s, w) for a batch: the one interface of policies outside of finite models.
 ///
-/// `weights` has the rows w₀ … w_m, which are (1, λ), or (0, λ) without an objective, up to a positive factor:
-/// there is no way to act without λ. The action in an environment depends on that environment alone. A closure is a
-/// policy:
+/// `weights` has the rows w₀ … w_m, which are (1, λ), or (0, λ) without an objective, up to a
+/// positive factor: there is no way to act without λ. The action in an environment depends on that
+/// environment alone. A closure is a policy:
 ///
 /// ```
 /// use acrl::{BatchMatrix, Error, Rng, VecPolicy};

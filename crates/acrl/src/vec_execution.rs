@@ -26,7 +26,8 @@ pub struct VecExecution<'a> {
 }
 
 impl<'a> VecExecution<'a> {
-    /// One run of `steps` steps per agent, each with its own generator, from states drawn by the environment.
+    /// One run of `steps` steps per agent, each with its own generator, from states drawn by the
+    /// environment.
     pub fn new(
         task: &'a VecTask<'a>,
         policy: &'a mut dyn VecPolicy,
@@ -64,7 +65,8 @@ impl<'a> VecExecution<'a> {
         })
     }
 
-    /// One step of every run. The observer gets the epochs of the first run, and every step of all runs.
+    /// One step of every run. The observer gets the epochs of the first run, and every step of all
+    /// runs.
     pub fn step<O: Observer + ?Sized>(&mut self, observer: &mut O) -> Result<ControlFlow<()>, Error> {
         let environment = self.task.environment();
         if self.taken.is_multiple_of(self.policy.action_repeat().max(1) as u64) {

@@ -19,36 +19,18 @@ pub enum Executor {
 
 /// The choice of weights for one run, as a state machine without I/O.
 ///
-/// It is used at the start and whenever the multipliers have moved. With [`Executor::Policy`] the weights are (1, λ) or
-/// (0, λ); but when the epoch has become [`FALLBACK`](Self::FALLBACK) times as long as it was, the policy by itself is not
-/// sufficient: from then on the run uses the entry of the library that is best at its multipliers (generalized policy
-/// improvement over a set of policies, Barreto et al. 2017), and T₀ restarts at its initial length.
+/// It is used at the start and whenever the multipliers have moved. With [`Executor::Policy`] the
+/// weights are (1, λ) or (0, λ); but when the epoch has become [`FALLBACK`](Self::FALLBACK) times
+/// as long as it was, the policy by itself is not sufficient: from then on the run uses the entry
+/// of the library that is best at its multipliers (generalized policy improvement over a set of
+/// policies, Barreto et al. 2017), and T₀ restarts at its initial length.
 ///
-/// The values of an entry that states over how many steps it was evaluated are updated online: rewards of an epoch that
-/// follows another one with the same entry are added to its evaluation ([`corrected`](Self::corrected)).
-///
-/// ```
-/// use acrl::{DualDynamics, EpochLength, Executor, LibraryEntry, PolicyLibrary};
-/// use acrl::{Requirement, Rewards, WeightSelector};
-///
-/// let entry = LibraryEntry { weights: vec![0.0, 1.0], values: vec![0.0, 0.5], ..LibraryEntry::default() };
-/// let library = PolicyLibrary { entries: vec![entry] };
-/// let hard = Requirement::at_least("x", 0.9)?;
-/// let mut dynamics = DualDynamics::new(vec![hard], 0.1, EpochLength::Auto(10))?;
-/// let mut selector = WeightSelector::new(Executor::Policy, &dynamics);
-/// let mut weights = [1.0, 0.0];
-/// while selector.entry().is_none() {
-///     if dynamics.observe(&Rewards::new(vec![0.0, 0.1])?)?.is_some() {
-///         selector.select(&mut dynamics, Some(&library), 1.0, &mut weights);
-///     }
-/// }
-/// assert_eq!(weights, [0.0, 1.0]);
-/// assert_eq!(dynamics.epoch_length(), 10);
-/// # Ok::<(), acrl::Error>(())
-/// ```
+/// The values of an entry that states over how many steps it was evaluated are updated online:
+/// rewards of an epoch that follows another one with the same entry are added to its evaluation
+/// ([`corrected`](Self::corrected)).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct WeightSelector {
+pub(crate) struct WeightSelector {
     executor: Executor,
     /// T₀ at the start.
     length: u64,
@@ -83,10 +65,10 @@ struct EpochStart {
 
 impl WeightSelector {
     /// A run changes over to the library when its epoch has become this many times as long.
-    pub const FALLBACK: u64 = 4;
+    pub(crate) const FALLBACK: u64 = 4;
 
     /// The choice for a run that starts with these dynamics.
-    pub fn new(executor: Executor, dynamics: &DualDynamics) -> Self {
+    pub(crate) fn new(executor: Executor, dynamics: &DualDynamics) -> Self {
         Self {
             executor,
             length: dynamics.epoch_length(),
@@ -96,12 +78,14 @@ impl WeightSelector {
         }
     }
 
-    /// Writes the weights w₀ … w_m to act with until the multipliers move again; `objective` is w₀ beside λ, 1 or 0.
+    /// Writes the weights w₀ … w_m to act with until the multipliers move again; `objective` is w₀
+    /// beside λ, 1 or 0.
     ///
     /// # Panics
-    /// If the number of weights is not m + 1, or if the library is made for another number of requirements.
+    /// If the number of weights is not m + 1, or if the library is made for another number of
+    /// requirements.
     #[inline]
-    pub fn select(
+    pub(crate) fn select(
         &mut self,
         dynamics: &mut DualDynamics,
         library: Option<&PolicyLibrary>,
@@ -143,7 +127,8 @@ impl WeightSelector {
         let (Some(start), Some(j)) = (self.epoch_start.take(), self.entry) else { return };
         let (opened, totals) = dynamics.totals();
         let steps = dynamics.steps() - start.steps[0];
-        // A ledger that was opened meanwhile, because a bound has changed, covers only a part of the epoch.
+        // A ledger that was opened meanwhile, because a bound has changed, covers only a part of
+        // the epoch.
         if opened.checked_sub(start.steps[1]) != Some(steps) {
             return;
         }
@@ -156,9 +141,10 @@ impl WeightSelector {
         }
     }
 
-    /// The library with the rewards that its entries had in this run: means over the steps of the evaluation and of the
-    /// run together. The objective stays as it was evaluated, because an agent need not observe it.
-    pub fn corrected<'a>(&self, library: &'a PolicyLibrary) -> Cow<'a, PolicyLibrary> {
+    /// The library with the rewards that its entries had in this run: means over the steps of the
+    /// evaluation and of the run together. The objective stays as it was evaluated, because an
+    /// agent need not observe it.
+    pub(crate) fn corrected<'a>(&self, library: &'a PolicyLibrary) -> Cow<'a, PolicyLibrary> {
         let mut corrected = Cow::Borrowed(library);
         for (j, observed) in self.observed.iter().enumerate().filter(|(_, observed)| observed.steps > 0) {
             if library.entries.get(j).is_none_or(|entry| entry.values.len() != observed.sums.len() + 1) {
@@ -176,13 +162,13 @@ impl WeightSelector {
     }
 
     /// The entry of the library in use, if the run uses one.
-    pub fn entry(&self) -> Option<usize> {
+    pub(crate) fn entry(&self) -> Option<usize> {
         self.entry
     }
 
     /// The rule in use now.
     #[inline]
-    pub fn executor(&self) -> Executor {
+    pub(crate) fn executor(&self) -> Executor {
         if self.entry.is_some() { Executor::Library } else { self.executor }
     }
 }
@@ -251,8 +237,8 @@ mod tests {
         }
     }
 
-    /// Cost has the paper's sign, with a bound of 0.05. Both entries were evaluated at 0 over 3,000 steps, but the true
-    /// cost of the first is 0.2.
+    /// Cost has the paper's sign, with a bound of 0.05. Both entries were evaluated at 0 over 3,000
+    /// steps, but the true cost of the first is 0.2.
     #[test]
     fn entry_with_an_optimistic_evaluation_is_corrected_online() {
         let entry = |weights: [f64; 2], objective: f64, steps: u64| LibraryEntry {

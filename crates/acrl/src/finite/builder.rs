@@ -119,7 +119,8 @@ impl FiniteCmdpBuilder {
         repeated(transitions).map_or(Ok(total), |target| Err(ModelFault::DuplicateTarget { target }))
     }
 
-    /// Adds an initial state with a probability; several calls make a distribution. The default is state 0.
+    /// Adds an initial state with a probability; several calls make a distribution. The default is
+    /// state 0.
     pub fn initial(&mut self, state: usize, probability: f64) -> &mut Self {
         self.initial.push((state, probability));
         self

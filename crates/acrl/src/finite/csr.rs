@@ -6,16 +6,18 @@ use super::fault::{ModelError, ModelFault};
 use super::names::{ActionNames, StateNames};
 use super::{FiniteCmdp, checked_initial, checked_rewards, checked_sum, first_choices};
 
-/// The arrays of a finite model whose transitions are a sparse matrix in rows (CSR), one row for each pair of a state and
-/// an action. [`FiniteCmdp::from_csr`] checks them and makes them the model, in the memory that they have.
+/// The arrays of a finite model whose transitions are a sparse matrix in rows (CSR), one row for
+/// each pair of a state and an action. [`FiniteCmdp::from_csr`] checks them and makes them the
+/// model, in the memory that they have.
 #[derive(Debug, Clone, Default)]
 pub struct CsrModel {
     /// The number of states, which are named by their numbers.
     pub states: usize,
     /// The names of the rewards.
     pub reward_names: Vec<String>,
-    /// The first row of each state, and the number of rows at the end. Without it every state has the same number of rows, and
-    /// a row without entries is an action that the state does not have.
+    /// The first row of each state, and the number of rows at the end. Without it every state has
+    /// the same number of rows, and a row without entries is an action that the state does not
+    /// have.
     pub first_row: Option<Vec<u32>>,
     /// The names of the actions, in the order of a state's rows. Without it they are numbers.
     pub action_names: Option<Vec<String>>,
@@ -34,7 +36,8 @@ pub struct CsrModel {
 }
 
 impl FiniteCmdp {
-    /// Makes a model of arrays, with the same checks as the [builder](Self::builder) and without a copy of them.
+    /// Makes a model of arrays, with the same checks as the [builder](Self::builder) and without a
+    /// copy of them.
     ///
     /// ```
     /// use acrl::{CsrModel, FiniteCmdp};
@@ -131,9 +134,9 @@ impl CsrModel {
         beyond.map_or(Ok(()), |name| length("names of actions", *name as usize + 1, names.len()))
     }
 
-    /// Checks the rows and moves them together: without entries that are 0, without entries for a target that was
-    /// already there, and without rows that have none. Returns how many choices each state has, and which action each of
-    /// them is, unless it follows from its place.
+    /// Checks the rows and moves them together: without entries that are 0, without entries for a
+    /// target that was already there, and without rows that have none. Returns how many choices
+    /// each state has, and which action each of them is, unless it follows from its place.
     fn compact(&mut self) -> Result<(Vec<u32>, Option<Vec<u32>>), ModelError> {
         let (n, fixed) = (self.reward_names.len(), self.first_row.is_none());
         let missing = |row: &[f64]| fixed && row.iter().all(|p| *p == 0.0);
@@ -142,7 +145,8 @@ impl CsrModel {
         let named = self.row_actions.take();
         let mut of = (drops || named.is_some()).then(|| Vec::with_capacity(self.rows()));
         let mut counts = vec![0_u32; self.states];
-        // How many rows and entries there are so far; where the next row begins in the arrays as they were.
+        // How many rows and entries there are so far; where the next row begins in the arrays as
+        // they were.
         let (mut row_count, mut entry_count, mut start) = (0, 0, 0);
         let mut scratch = Vec::new();
         for state in 0..self.states {
@@ -207,8 +211,8 @@ fn offsets(what: &'static str, offsets: &[u32], total: usize) -> Result<(), Mode
     if found == total { Ok(()) } else { Err(ModelFault::LastOffset { what, expected: total, found }) }
 }
 
-/// Checks a row, moves its positive entries to the front, each target once, and returns how many there are. The order
-/// stays as it is, unless a target is there twice.
+/// Checks a row, moves its positive entries to the front, each target once, and returns how many
+/// there are. The order stays as it is, unless a target is there twice.
 fn tidy(
     targets: &mut [u32],
     probabilities: &mut [f64],

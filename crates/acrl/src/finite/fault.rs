@@ -63,7 +63,7 @@ pub enum ModelFault {
     /// Offsets that do not begin with 0, or go back.
     #[error("{what} are {before} and then {after}, expected numbers that begin with 0 and never decrease")]
     Offsets {
-        /// Which offsets.
+        /// The name of the offsets.
         what: &'static str,
         /// One of them.
         before: usize,
@@ -73,7 +73,7 @@ pub enum ModelFault {
     /// Offsets that end too early or too late.
     #[error("{what} end with {found}, expected {expected}")]
     LastOffset {
-        /// Which offsets.
+        /// The name of the offsets.
         what: &'static str,
         /// The expected last offset.
         expected: usize,
