@@ -5,9 +5,9 @@ use acrl_report::{Axis, Bar, Bars, Block, Cell, Colour, Figure, Panel, Plot, Rep
 
 use super::SolveResult;
 use super::text::{STOPPED, no_amount};
-use crate::figures::{self, colours};
 use crate::output::figure;
-use crate::page;
+use crate::run_figures::{self, colours};
+use crate::run_page as page;
 
 impl SolveResult {
     /// The page on it. `input` is what was solved, `command` what makes it again.
@@ -156,5 +156,5 @@ impl SolveResult {
 
 /// "≥ 0.3".
 fn bound(requirement: &acrl::Requirement) -> String {
-    figures::relation(requirement).trim_start_matches(requirement.name()).trim().to_owned()
+    run_figures::relation(requirement).trim_start_matches(requirement.name()).trim().to_owned()
 }

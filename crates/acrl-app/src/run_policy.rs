@@ -14,14 +14,14 @@ use anyhow::{Context as _, ensure};
 use rayon::prelude::*;
 use serde::Serialize;
 
-use super::run::{Best, Files, Run, RunOptions};
 use crate::args::Start;
 use crate::folder::Folder;
 use crate::input::{PolicyProblem, apply};
 use crate::log::Log;
-use crate::occupation::Occupation;
+use crate::occupancy::Occupation;
 use crate::output::{Output, figure};
 use crate::plane::Plane;
+use crate::run::{Best, Files, Run, RunOptions};
 use crate::watch::Watch;
 
 type Executions = Vec<Execution<Vec<f64>>>;

@@ -26,14 +26,14 @@ impl Default for SolveSettings {
 }
 
 impl SolveSettings {
-    pub(in crate::commands) fn options(&self) -> SolveOptions {
+    pub(crate) fn options(&self) -> SolveOptions {
         SolveOptions { gap: self.gap, ..SolveOptions::default() }
     }
 }
 
 /// Looks at the rounds of a solve: shows them, passes them on, and stops it when it is time.
-pub(in crate::commands) struct Rounds<'a> {
-    pub(in crate::commands) start: Instant,
+pub(crate) struct Rounds<'a> {
+    pub(crate) start: Instant,
     limit: Option<Duration>,
     sign: f64,
     watch: &'a Watch,
@@ -41,7 +41,7 @@ pub(in crate::commands) struct Rounds<'a> {
 }
 
 impl<'a> Rounds<'a> {
-    pub(in crate::commands) fn new(
+    pub(crate) fn new(
         settings: &SolveSettings,
         sign: f64,
         watch: &'a Watch,
@@ -51,7 +51,7 @@ impl<'a> Rounds<'a> {
     }
 
     /// `what` is said before the round.
-    pub(in crate::commands) fn look(&mut self, what: &str, round: &SolveRound) -> ControlFlow<()> {
+    pub(crate) fn look(&mut self, what: &str, round: &SolveRound) -> ControlFlow<()> {
         let told = |bound: Option<f64>| bound.map(|x| self.sign * x + 0.0);
         let (lower, upper) = if self.sign > 0.0 {
             (told(round.lower), told(round.upper))
@@ -79,7 +79,7 @@ impl<'a> Rounds<'a> {
     }
 
     /// What went wrong, with the time that it was given.
-    pub(in crate::commands) fn error(&self, error: SolveError) -> anyhow::Error {
+    pub(crate) fn error(&self, error: SolveError) -> anyhow::Error {
         match (&error, self.limit) {
             (SolveError::Stopped, Some(limit)) if self.over() => anyhow!(
                 "no policy that meets the requirements was found in {} s, nor that there is none: give it a longer \

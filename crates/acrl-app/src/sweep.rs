@@ -10,13 +10,13 @@ use acrl_report::{
 };
 use serde::Serialize;
 
-use super::solve::{Rounds, SolveSettings, objective_sign};
 use crate::args::Sweep;
 use crate::comparison::named_values;
 use crate::input::{Input, Loaded};
 use crate::output::{FAINT, GOOD, Output, STRONG, Table, count, figure, styled};
+use crate::solve::{Rounds, SolveSettings, objective_sign};
 use crate::watch::Watch;
-use crate::{Verdict, folder, page};
+use crate::{Verdict, folder, run_page as page};
 
 /// The curve of the objective over the bound of one requirement. Serialises as the object of `acrl solve --sweep --json`.
 #[derive(Debug, Serialize)]

@@ -7,8 +7,8 @@ use acrl_envs::RunSettings;
 use acrl_learn::TrainingRecord;
 use acrl_report::{Block, Cell, Figure, Report, Table, Tone};
 
-use crate::figures;
 use crate::output::{count, figure};
+use crate::run_figures;
 
 /// Some runs of one agent.
 pub(crate) struct Told<'a> {
@@ -56,7 +56,7 @@ impl Told<'_> {
             let price = report.multipliers.get(name).map_or(0.0, |m| m.mean);
             let mut row = plain([
                 name,
-                figures::relation(r).trim_start_matches(r.name()).trim(),
+                run_figures::relation(r).trim_start_matches(r.name()).trim(),
                 &figure(entry.average, 5),
                 &figure(entry.worst, 5),
                 &figure(entry.certificate, 3),
@@ -79,12 +79,16 @@ impl Told<'_> {
     /// Averages, multipliers and certificate over time. `prefix` sets them apart from others on the page.
     pub(crate) fn figures(&self, prefix: &str) -> Vec<Figure> {
         if self.specification.requirements().is_empty() {
-            return vec![figures::averages(&format!("{prefix}averages"), self.specification, self.course)];
+            return vec![run_figures::averages(
+                &format!("{prefix}averages"),
+                self.specification,
+                self.course,
+            )];
         }
         vec![
-            figures::averages(&format!("{prefix}averages"), self.specification, self.course),
-            figures::multipliers(&format!("{prefix}multipliers"), self.specification, self.course),
-            figures::certificates(
+            run_figures::averages(&format!("{prefix}averages"), self.specification, self.course),
+            run_figures::multipliers(&format!("{prefix}multipliers"), self.specification, self.course),
+            run_figures::certificates(
                 &format!("{prefix}certificate"),
                 self.specification,
                 self.course,
@@ -136,7 +140,12 @@ pub(crate) fn run_page(
         ("input".to_owned(), input.to_owned()),
         (
             "requirements".to_owned(),
-            told.specification.requirements().iter().map(figures::relation).collect::<Vec<_>>().join(", "),
+            told.specification
+                .requirements()
+                .iter()
+                .map(run_figures::relation)
+                .collect::<Vec<_>>()
+                .join(", "),
         ),
         ("steps of a run".to_owned(), told.report.steps.to_string()),
         ("runs".to_owned(), told.report.runs.to_string()),

@@ -7,8 +7,8 @@ use acrl_envs::{Continuous, Region as Place, Shape};
 use acrl_learn::{PolicyFile, TrainedPolicy};
 use acrl_report::{Area, Arrow, Colour, Field, Figure, Heat, Model, Panel, Plot, Region, Slider};
 
-use crate::figures::colours;
-use crate::occupation::Occupation;
+use crate::occupancy::Occupation;
+use crate::run_figures::colours;
 
 /// Arrows along a side.
 const ARROWS: usize = 17;

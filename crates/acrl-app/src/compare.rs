@@ -11,15 +11,15 @@ use acrl_learn::{Stationary, Tabular, TabularConfig};
 use anyhow::{Context as _, bail, ensure};
 use indicatif::ProgressBar;
 
-use super::compare_continuous;
-use super::run::{report, run_exact};
-use super::solve::objective_sign;
 use crate::Verdict;
 use crate::args::{CompareArgs, Execution, Global};
+use crate::compare_continuous;
 use crate::comparison::{Comparison, Entry, Ran, print};
 use crate::folder::{page_line, prepare};
 use crate::input::{Input, Loaded};
 use crate::output::Output;
+use crate::run::{report, run_exact};
+use crate::solve::objective_sign;
 use crate::watch::{Stop, Watch, listen};
 
 /// Short runs say little about methods that settle only on average.

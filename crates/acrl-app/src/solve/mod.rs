@@ -17,7 +17,6 @@ use acrl_exact::{
 use anyhow::{anyhow, bail};
 
 use self::text::{STOPPED, print_conflict, print_optimum};
-use super::sweep::sweep_finite;
 use crate::Verdict;
 use crate::answer_file::AnswerFile;
 use crate::args::SolveArgs;
@@ -26,6 +25,7 @@ use crate::folder;
 use crate::input::{Input, Loaded};
 use crate::log::Log;
 use crate::output::{Output, figure};
+use crate::sweep::sweep_finite;
 use crate::watch::{Watch, listen};
 
 pub(super) use self::rounds::Rounds;

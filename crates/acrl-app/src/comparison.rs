@@ -4,9 +4,9 @@ use acrl::{Arrival, Named, Specification, Values};
 use acrl_report::{Axis, Bar, Bars, Block, Cell, Colour, Figure, Panel, Plot, Report, Table as Grid, Tone};
 use serde::Serialize;
 
-use crate::figures::colours;
 use crate::output::{BAD, FAINT, GOOD, Output, Table, figure, relation, styled};
-use crate::page::{machine, verdict};
+use crate::run_figures::colours;
+use crate::run_page::{machine, verdict};
 
 /// Methods beside each other; the object printed as JSON, in the user's signs.
 #[derive(Debug, Serialize)]

@@ -9,12 +9,12 @@ use acrl_exact::{Conflict, ExactPolicy, FiniteTask, Optimum, Slack, Solution, So
 use anyhow::bail;
 use serde::Serialize;
 
-use super::solve::objective_sign;
 use crate::Verdict;
 use crate::args::{CheckArgs, Global};
 use crate::comparison::named_values;
 use crate::input::Loaded;
 use crate::output::{BAD, FAINT, GOOD, Output, STRONG, Table, figure, styled};
+use crate::solve::objective_sign;
 
 /// Epochs shown in the table and in JSON.
 const EPOCHS: [u64; 10] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000];

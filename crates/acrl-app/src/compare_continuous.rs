@@ -7,12 +7,12 @@ use anyhow::ensure;
 use indicatif::ProgressBar;
 use rayon::prelude::*;
 
-use super::compare::{CompareOptions, ran, unwatched};
-use super::run_policy::{Executed, Plan, advise, advised_steering, estimate};
-use super::train::{Asked, begin, online, policy_file};
+use crate::compare::{CompareOptions, ran, unwatched};
 use crate::comparison::{Comparison, Entry, Ran};
 use crate::input::{ContinuousProblem, apply};
-use crate::occupation::Occupation;
+use crate::occupancy::Occupation;
+use crate::run_policy::{Executed, Plan, advise, advised_steering, estimate};
+use crate::train::{Asked, begin, online, policy_file};
 use crate::watch::{Stop, Watch};
 
 /// Trainings of each method, where the command line does not say.
@@ -24,8 +24,8 @@ pub(super) fn compare(
     options: &CompareOptions,
     watch: &Watch,
 ) -> anyhow::Result<Comparison> {
-    problem.run.steps = problem.run.steps.max(super::compare::STEPS);
-    problem.run.runs = problem.run.runs.max(super::compare::RUNS);
+    problem.run.steps = problem.run.steps.max(crate::compare::STEPS);
+    problem.run.runs = problem.run.runs.max(crate::compare::RUNS);
     apply(&mut problem.run, &options.execution, options.seed);
     let task = VecTask::new(problem.environment.batch(), problem.specification.clone())?;
     let methods = if options.methods.is_empty() { MethodSetting::ALL } else { &options.methods[..] };

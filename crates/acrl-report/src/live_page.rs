@@ -5,9 +5,9 @@ use acrl_report::{
     Axis, Band, Block, Bound, Cell, Colour, Figure, Lines, Panel, Plot, Report, Series, Table, Tone,
 };
 
-use crate::figures;
-use crate::live::{Curve, Live, Progress, Tracked};
+use crate::curves::{Curve, Live, Progress, Tracked};
 use crate::output::figure;
+use crate::run_figures;
 
 /// What the figures of a training are called that belong to a requirement.
 const MULTIPLIER: &str = "multiplier.";
@@ -191,7 +191,7 @@ type Pick<'a> = dyn Fn(usize) -> (Series, Option<Bound>) + 'a;
 fn groups(live: &Live) -> Vec<(String, Vec<usize>)> {
     let named: Vec<(&str, Option<f64>)> =
         live.requirements.iter().map(|t| (t.name.as_str(), t.bound.map(|(bound, _)| bound))).collect();
-    figures::groups(&named)
+    run_figures::groups(&named)
 }
 
 /// A panel per figure of the learner; the multipliers of a baseline share one.

@@ -11,16 +11,16 @@ use acrl_report::{Block, Cell, Figure, Report, Table as Grid, Tone};
 use anyhow::{Context as _, bail, ensure};
 use serde::Serialize;
 
-use super::compare_continuous::{Contest, Contestant};
-use super::run_policy::{Executed, Plan, advised_steering};
 use crate::Verdict;
 use crate::args::{DemoArgs, Global};
+use crate::compare_continuous::{Contest, Contestant};
 use crate::comparison::{Comparison, margins};
 use crate::input::ContinuousProblem;
-use crate::occupation::Occupation;
+use crate::occupancy::Occupation;
 use crate::output::{BAD, FAINT, GOOD, Output, STRONG, Table, count, figure, relation, styled};
-use crate::page::{Told, machine, steered, trained};
 use crate::plane::Plane;
+use crate::run_page::{Told, machine, steered, trained};
+use crate::run_policy::{Executed, Plan, advised_steering};
 use crate::watch::{Watch, listen};
 
 /// The problem: four regions, and travelling takes time.

@@ -1,5 +1,8 @@
 //! `acrl view`: a run in the browser, as it goes on and when it is done.
 
+mod follow;
+mod server;
+
 use std::ffi::OsStr;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -12,13 +15,13 @@ use anyhow::{Context as _, ensure};
 use serde::Serialize;
 use serde_json::json;
 
+use self::follow::{Follow, News};
+use self::server::{Response, Server};
 use crate::Verdict;
 use crate::args::{Global, ViewArgs};
-use crate::follow::{Follow, News};
-use crate::live::Live;
-use crate::live_report::report;
+use crate::curves::Live;
+use crate::live_page::report;
 use crate::output::{FAINT, Output, styled};
-use crate::server::{Response, Server};
 use crate::watch::listen;
 
 const REPORT: &str = "report.html";

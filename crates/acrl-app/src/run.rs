@@ -17,16 +17,16 @@ use acrl_report::{Figure, Report};
 use anyhow::{Context as _, bail, ensure};
 use serde::{Deserialize, Serialize};
 
-use super::run_policy::{self, PolicyRun};
-use super::solve::objective_sign;
 use crate::Verdict;
 use crate::args::{Execution, Global, RunArgs, Start};
 use crate::folder::{Folder, page_line};
 use crate::input::{Acting, Answered, Input, Loaded};
 use crate::log::Log;
 use crate::output::{Output, count};
-use crate::page::{Remarks, Told, run_page};
 use crate::report::{Beside, print};
+use crate::run_page::{Remarks, Told, run_page};
+use crate::run_policy::{self, PolicyRun};
+use crate::solve::objective_sign;
 use crate::watch::{Stop, Watch, listen};
 
 /// Runs and prints.
