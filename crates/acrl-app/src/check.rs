@@ -1,4 +1,4 @@
-//! `acrl check`: what the theorems need and promise for a finite problem.
+//! Checking the assumptions and guarantees of the theorems for a finite problem.
 
 use std::ops::ControlFlow;
 
@@ -6,55 +6,52 @@ use acrl::guarantees::step_size_for;
 use acrl::{Event, Multipliers, Named, Rng, Task, execute};
 use acrl_exact::assumptions::{Assumptions, EpochBias};
 use acrl_exact::{Conflict, ExactPolicy, FiniteTask, Optimum, Slack, Solution, SolveOptions, solve};
-use anyhow::bail;
 use serde::Serialize;
 
-use crate::Verdict;
-use crate::args::{CheckArgs, Global};
 use crate::comparison::named_values;
-use crate::input::Loaded;
-use crate::output::{BAD, FAINT, GOOD, Output, STRONG, Table, figure, styled};
+use crate::input::{FiniteProblem, Input};
+use crate::options::ExecutionOptions;
 use crate::solve::objective_sign;
+use crate::{Error, bail};
 
 /// Epochs shown in the table and in JSON.
 const EPOCHS: [u64; 10] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000];
 /// At most so many of the last multipliers are examined.
 const VISITED: usize = 2000;
 
-/// Checks and prints.
-pub(crate) fn check(args: &CheckArgs, global: &Global, output: &mut Output) -> anyhow::Result<Verdict> {
-    let mut loaded = Loaded::new(&args.source)?;
-    loaded.apply(&args.execution, global.seed);
-    if loaded.specification.requirements().is_empty() {
-        bail!("{}: there is no requirement to check: add one with --require", args.source.input);
+/// Options of [`check`].
+#[derive(Debug, Clone)]
+pub struct CheckOptions {
+    /// Steps, step size, epoch and tolerance.
+    pub execution: ExecutionOptions,
+    /// The seed of all randomness.
+    pub seed: Option<u64>,
+    /// The largest acceptable suboptimality, as a share of the objective's range.
+    pub max_suboptimality: f64,
+}
+
+/// Checks the assumptions of the theorems for a finite problem. `name` is the input's name in messages.
+pub fn check(name: &str, input: Input, options: &CheckOptions) -> Result<CheckReport, Error> {
+    let mut problem = FiniteProblem::of(name, input)?;
+    problem.apply(&options.execution, options.seed);
+    if problem.specification.requirements().is_empty() {
+        bail!("{name}: there is no requirement to check: add one with --require");
     }
-    let task = loaded.task()?;
-    let spinner = output.spinner("checking");
-    let options = SolveOptions::default();
-    let result = match solve(&task, &options, &mut |_| ControlFlow::Continue(()))? {
-        Solution::Infeasible(conflict) => Err(conflict),
+    let task = problem.task()?;
+    let solve_options = SolveOptions::default();
+    match solve(&task, &solve_options, &mut |_| ControlFlow::Continue(()))? {
+        Solution::Infeasible(conflict) => Ok(CheckReport::infeasible(&task, &conflict)),
         Solution::Optimal(optimum) => {
-            let (visited, epoch) = visit(&loaded, &task)?;
-            let assumptions =
-                Assumptions::examine(&task, &optimum, &visited, loaded.run.step_size, &options)?;
-            Ok((optimum, assumptions, epoch))
+            let (visited, epoch) = visit(&problem, &task)?;
+            let step_size = problem.run.step_size;
+            let assumptions = Assumptions::examine(&task, &optimum, &visited, step_size, &solve_options)?;
+            Ok(CheckReport::new(options, &problem, &task, &optimum, &assumptions, epoch))
         }
-    };
-    spinner.finish_and_clear();
-    let report = match &result {
-        Ok((optimum, assumptions, epoch)) => Report::new(args, &loaded, &task, optimum, assumptions, *epoch),
-        Err(conflict) => Report::infeasible(&task, conflict),
-    };
-    if output.is_json() {
-        output.object(&report)?;
-    } else {
-        print(&report, &loaded, &task, output);
     }
-    Ok(if report.feasible { Verdict::Good } else { Verdict::Bad })
 }
 
 /// Runs once, and returns the last multipliers and the epoch it settled on.
-fn visit(loaded: &Loaded, task: &FiniteTask<'_>) -> anyhow::Result<(Vec<Multipliers>, u64)> {
+fn visit(problem: &FiniteProblem, task: &FiniteTask<'_>) -> Result<(Vec<Multipliers>, u64), Error> {
     let mut visited = std::collections::VecDeque::new();
     let mut observer = |event: &Event<'_>| {
         if let Event::Epoch(epoch) = event {
@@ -65,82 +62,124 @@ fn visit(loaded: &Loaded, task: &FiniteTask<'_>) -> anyhow::Result<(Vec<Multipli
         }
         ControlFlow::Continue(())
     };
-    let mut environment = Task::new(&*loaded.model, loaded.specification.clone())?;
-    let mut dynamics = loaded.dynamics(task)?;
-    let mut rng = Rng::stream(loaded.run.seed, 0);
+    let mut environment = Task::new(&*problem.model, problem.specification.clone())?;
+    let mut dynamics = problem.dynamics(task)?;
+    let mut rng = Rng::stream(problem.run.seed, 0);
     let mut policy = ExactPolicy::new(task);
-    let steps = loaded.run.steps;
+    let steps = problem.run.steps;
     let run = execute(&mut environment, &mut policy, &mut dynamics, steps, &mut rng, &mut observer)?;
     Ok((visited.into(), run.epoch))
 }
 
-/// The object printed as JSON. Slacks, B², ε, β and multipliers are in units of the rewards' ranges.
-#[derive(Serialize)]
-struct Report {
-    feasible: bool,
-    states: usize,
-    choices: usize,
-    communicating: bool,
-    end_components: usize,
-    ranges: Named<[f64; 2]>,
+/// The result of [`check`], which serialises as the object of `acrl check --json`. Slacks, B², ε, β and multipliers are
+/// in units of the rewards' ranges.
+#[derive(Debug, Serialize)]
+pub struct CheckReport {
+    /// True if the requirements can be met.
+    pub feasible: bool,
+    /// Number of states.
+    pub states: usize,
+    /// Number of state-action pairs.
+    pub choices: usize,
+    /// True if there is one end component.
+    pub communicating: bool,
+    /// Number of end components.
+    pub end_components: usize,
+    /// Least and largest value of each reward.
+    pub ranges: Named<[f64; 2]>,
+    /// Requirements in conflict.
     #[serde(skip_serializing_if = "Option::is_none")]
-    conflict: Option<Vec<String>>,
+    pub conflict: Option<Vec<String>>,
+    /// The optimal objective.
     #[serde(skip_serializing_if = "Option::is_none")]
-    objective: Option<f64>,
+    pub objective: Option<f64>,
+    /// The optimal multipliers.
     #[serde(skip_serializing_if = "Option::is_none")]
-    multipliers: Option<Named<f64>>,
-    slater: Option<Slater>,
+    pub multipliers: Option<Named<f64>>,
+    /// Assumption (A1).
+    pub slater: Option<Slater>,
+    /// What holds at the multipliers of an execution.
     #[serde(skip_serializing_if = "Option::is_none")]
-    theory: Option<Theory>,
+    pub theory: Option<Theory>,
+    /// True if the epoch was adapted while running.
+    #[serde(skip)]
+    pub auto_epoch: bool,
 }
 
 /// (A1): the Slater constant and how it is attained.
-#[derive(Serialize)]
-struct Slater {
-    constant: f64,
-    upper: f64,
-    mixture: Vec<Part>,
+#[derive(Debug, Serialize)]
+pub struct Slater {
+    /// C, certified from below.
+    pub constant: f64,
+    /// An upper bound on C.
+    pub upper: f64,
+    /// Policies whose mixture attains it.
+    pub mixture: Vec<SlaterPolicy>,
 }
 
-#[derive(Serialize)]
-struct Part {
-    weight: f64,
-    values: Named<f64>,
+/// A policy of the mixture that attains the slack.
+#[derive(Debug, Serialize)]
+pub struct SlaterPolicy {
+    /// Share of the time.
+    pub weight: f64,
+    /// Long-run averages.
+    pub values: Named<f64>,
 }
 
 /// What holds at the multipliers of an execution.
-#[derive(Serialize)]
-struct Theory {
-    squared_bound: f64,
-    multiplier_bound: Option<f64>,
-    bias: Vec<Bias>,
-    drift: DriftJson,
-    switch_time: f64,
-    suggested_epoch: Option<u64>,
-    auto_epoch: u64,
-    step_size: f64,
-    promised_loss: f64,
-    wanted_loss: f64,
-    step_size_for_wanted_loss: f64,
+#[derive(Debug, Serialize)]
+pub struct Theory {
+    /// B².
+    pub squared_bound: f64,
+    /// Bound on the sum of the multipliers near the optimum.
+    pub multiplier_bound: Option<f64>,
+    /// Bias of the averages of an epoch, by its length.
+    pub bias: Vec<Bias>,
+    /// Assumption 2.
+    pub drift: Drift,
+    /// Steps that a change of behaviour takes on average, at most.
+    pub switch_time: f64,
+    /// The shortest epoch that the proof covers.
+    pub suggested_epoch: Option<u64>,
+    /// The epoch of the execution.
+    pub auto_epoch: u64,
+    /// Step size of the dual update.
+    pub step_size: f64,
+    /// Guaranteed suboptimality at this step size.
+    pub promised_loss: f64,
+    /// Requested suboptimality.
+    pub wanted_loss: f64,
+    /// Step size that guarantees it.
+    pub step_size_for_wanted_loss: f64,
 }
 
-#[derive(Serialize)]
-struct Bias {
-    epoch: u64,
-    epsilon: f64,
-    beta: f64,
+/// The bias of the averages of an epoch.
+#[derive(Debug, Serialize)]
+pub struct Bias {
+    /// Length of the epoch.
+    pub epoch: u64,
+    /// Bias of the rewards.
+    pub epsilon: f64,
+    /// Bias of the Lagrangian.
+    pub beta: f64,
 }
 
-#[derive(Serialize)]
-struct DriftJson {
-    visited: usize,
-    holds: usize,
-    fails_up_to: f64,
-    radius: Option<f64>,
-    farthest: f64,
+/// Assumption 2: drift towards the optimal multipliers.
+#[derive(Debug, Serialize)]
+pub struct Drift {
+    /// Number of multipliers visited.
+    pub visited: usize,
+    /// How many of them satisfy the drift condition.
+    pub holds: usize,
+    /// Largest distance from the optimum at which it fails.
+    pub fails_up_to: f64,
+    /// Distance from which on it is proven.
+    pub radius: Option<f64>,
+    /// Largest distance visited.
+    pub farthest: f64,
 }
 
-impl Report {
+impl CheckReport {
     fn base(task: &FiniteTask<'_>) -> Self {
         let model = task.model();
         let range = |(i, name): (usize, &String)| {
@@ -159,6 +198,7 @@ impl Report {
             multipliers: None,
             slater: None,
             theory: None,
+            auto_epoch: false,
         }
     }
 
@@ -172,8 +212,8 @@ impl Report {
     }
 
     fn new(
-        args: &CheckArgs,
-        loaded: &Loaded,
+        options: &CheckOptions,
+        problem: &FiniteProblem,
         task: &FiniteTask<'_>,
         optimum: &Optimum,
         found: &Assumptions,
@@ -195,7 +235,7 @@ impl Report {
                     .filter(shown)
                     .map(|b| Bias { epoch: b.epoch, epsilon: b.epsilon, beta: b.beta })
                     .collect(),
-                drift: DriftJson {
+                drift: Drift {
                     visited: found.drift.visited,
                     holds: found.drift.holds,
                     fails_up_to: found.drift.fails_up_to,
@@ -205,11 +245,12 @@ impl Report {
                 switch_time: found.switch_time,
                 suggested_epoch: found.suggested_epoch,
                 auto_epoch: epoch,
-                step_size: loaded.run.step_size,
+                step_size: problem.run.step_size,
                 promised_loss: found.loss,
-                wanted_loss: args.loss,
-                step_size_for_wanted_loss: step_size_for(args.loss, found.squared_bound),
+                wanted_loss: options.max_suboptimality,
+                step_size_for_wanted_loss: step_size_for(options.max_suboptimality, found.squared_bound),
             }),
+            auto_epoch: matches!(problem.run.epoch_length(), acrl::EpochLength::Auto(_)),
             ..Self::base(task)
         }
     }
@@ -217,129 +258,10 @@ impl Report {
 
 impl Slater {
     fn new(task: &FiniteTask<'_>, slack: &Slack) -> Self {
-        let part = |c: &acrl_exact::MixturePolicy| Part {
+        let part = |c: &acrl_exact::MixturePolicy| SlaterPolicy {
             weight: c.weight,
             values: named_values(task.specification(), &c.values),
         };
         Self { constant: slack.lower, upper: slack.upper, mixture: slack.mixture.iter().map(part).collect() }
-    }
-}
-
-fn print(report: &Report, loaded: &Loaded, task: &FiniteTask<'_>, output: &mut Output) {
-    let kind = if report.communicating {
-        "one end component: every mixture is attained on almost every path".to_owned()
-    } else {
-        format!("{} end components: a run ends in one of them", report.end_components)
-    };
-    output.line(format!("{} states, {} choices, {kind}", report.states, report.choices));
-    for (name, [low, high]) in report.ranges.iter() {
-        output
-            .line(styled(FAINT, format!("  {name} ranges from {} to {}", figure(*low, 4), figure(*high, 4))));
-    }
-    output.line("");
-    output.line(styled(FAINT, "Slacks, B, epsilon and beta are in units of the rewards' ranges."));
-    if let Some(slater) = &report.slater {
-        print_slater(report, slater, output);
-    }
-    let Some(theory) = &report.theory else { return };
-    output.line(format!(
-        "(A2) B^2 = {}: the largest squared distance of the rewards from their bounds",
-        figure(theory.squared_bound, 5)
-    ));
-    if let Some(bound) = theory.multiplier_bound {
-        output.line(format!(
-            "     with (A1): near the optimum the multipliers add up to at most {}",
-            figure(bound, 5)
-        ));
-    }
-    output.line("");
-    output.line(styled(STRONG, "Assumption 1: how far an epoch's averages can be off"));
-    let mut table = Table::new(&["  epoch", "epsilon", "beta"]);
-    for bias in &theory.bias {
-        table.plain(vec![format!("  {}", bias.epoch), figure(bias.epsilon, 4), figure(bias.beta, 4)]);
-    }
-    output.raw(&table.to_string());
-    output.line(styled(
-        FAINT,
-        "  epsilon: of the rewards, beta: of the Lagrangian; worst over the policies visited in a run",
-    ));
-    output.line("");
-    output.line(styled(STRONG, "Assumption 2: drift back to the optimal multipliers"));
-    let drift = &theory.drift;
-    output.line(match drift.radius {
-        Some(radius) => format!("  holds: from distance {} on it is proved by (A1)", figure(radius, 3)),
-        None => "  cannot be shown without slack".to_owned(),
-    });
-    output.line(format!(
-        "  the {} multipliers visited are at most {} away; the drift holds at {} of them already",
-        drift.visited,
-        figure(drift.farthest, 3),
-        drift.holds
-    ));
-    output.line("");
-    print_settings(report, theory, loaded, task, output);
-}
-
-fn print_settings(
-    report: &Report,
-    theory: &Theory,
-    loaded: &Loaded,
-    task: &FiniteTask<'_>,
-    output: &mut Output,
-) {
-    output.line(styled(STRONG, "Settings"));
-    if !report.communicating {
-        output.line(
-            "  The theorems speak of one end component: with several, nothing is promised for a single run.",
-        );
-        return;
-    }
-    output.line(format!(
-        "  a change of behaviour takes up to {} steps on average",
-        figure(theory.switch_time, 3)
-    ));
-    output.line(match theory.suggested_epoch {
-        Some(epoch) => format!("  epoch {epoch} is long enough for the proof (epsilon at most C)"),
-        None => format!("  no epoch up to {} is long enough for the proof", Assumptions::LONGEST),
-    });
-    let auto = matches!(loaded.run.epoch_length(), acrl::EpochLength::Auto(_));
-    output.line(format!("  {} epoch {}", if auto { "auto chose" } else { "given is" }, theory.auto_epoch));
-    if task.has_objective() {
-        output.line(format!(
-            "  step size {} promises an objective within {} of the optimum, plus beta at the epoch used",
-            figure(theory.step_size, 4),
-            figure(theory.promised_loss, 4)
-        ));
-        output.line(format!(
-            "  for {} of the objective's range, plus beta, take step size {}",
-            figure(theory.wanted_loss, 4),
-            figure(theory.step_size_for_wanted_loss, 4)
-        ));
-    }
-}
-
-fn print_slater(report: &Report, slater: &Slater, output: &mut Output) {
-    if !report.feasible {
-        let names = report.conflict.as_deref().unwrap_or_default().join(", ");
-        output.line(format!("(A1) {}: no policy meets {names}", styled(BAD, "fails")));
-        output.line(format!("     the best slack is {}", figure(slater.constant, 5)));
-        return;
-    }
-    output.line(if slater.constant > 1e-9 {
-        let holds = styled(GOOD, "holds");
-        format!("(A1) {holds}: every requirement can have slack C = {} at once", figure(slater.constant, 5))
-    } else {
-        format!("(A1) {}: the requirements can be met, but with no slack to spare", styled(BAD, "fails"))
-    });
-    output.line(match slater.mixture.len() {
-        1 => "     attained by one deterministic policy".to_owned(),
-        n => format!("     approached by switching between {n} policies, with longer and longer stays:"),
-    });
-    if slater.mixture.len() > 1 {
-        for part in &slater.mixture {
-            let values: Vec<String> =
-                part.values.iter().map(|(n, v)| format!("{n} {}", figure(*v, 4))).collect();
-            output.line(format!("       {:>6} of the time {}", figure(part.weight, 4), values.join(", ")));
-        }
     }
 }

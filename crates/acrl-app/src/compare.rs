@@ -1,4 +1,4 @@
-//! `acrl compare`: A-CRL beside the methods it improves on. Same problem, same steps, same seeds.
+//! Comparison of A-CRL with other methods: same problem, same steps, same seeds.
 
 use acrl::{Arrival, DualDynamics, Learner as _, Policy, Rng, Task, Values, execute_runs, execute_watched};
 use acrl_envs::MethodSetting;
@@ -8,19 +8,15 @@ use acrl_learn::fixed_weights::{best, square_grid, sweep};
 use acrl_learn::primal_averaging::{Blocks, state_wise, trajectory_weighted, visits};
 use acrl_learn::primal_dual::{PrimalDualConfig, primal_dual};
 use acrl_learn::{Stationary, Tabular, TabularConfig};
-use anyhow::{Context as _, bail, ensure};
-use indicatif::ProgressBar;
 
-use crate::Verdict;
-use crate::args::{CompareArgs, Execution, Global};
 use crate::compare_continuous;
-use crate::comparison::{Comparison, Entry, Ran, print};
-use crate::folder::{page_line, prepare};
-use crate::input::{Input, Loaded};
-use crate::output::Output;
+use crate::comparison::{Comparison, MethodEntry, MethodRun};
+use crate::control::{Control, Progress as _, Stop};
+use crate::input::{FiniteProblem, Input};
+use crate::options::ExecutionOptions;
 use crate::run::{report, run_exact};
 use crate::solve::objective_sign;
-use crate::watch::{Stop, Watch, listen};
+use crate::{Context as _, Error, bail};
 
 /// Short runs say little about methods that settle only on average.
 pub(super) const STEPS: u64 = 200_000;
@@ -29,66 +25,24 @@ pub(super) const RUNS: usize = 3;
 /// About how many weightings a sweep tries.
 const WEIGHTINGS: f64 = 4000.0;
 
-/// Compares and prints.
-pub(crate) fn verb(args: &CompareArgs, global: &Global, output: &mut Output) -> anyhow::Result<Verdict> {
-    let (name, input) = (&args.source.input, Input::open(&args.source)?);
-    let options = CompareOptions {
-        execution: args.execution.clone(),
-        seed: global.seed,
-        budget: args.budget,
-        methods: args.methods.clone(),
-        trainings: args.trainings.map(|n| n as usize),
-    };
-    options.check(name, &input)?;
-    args.folder.as_deref().map(prepare).transpose()?;
-    let watch = match input {
-        // Nothing is lost when Ctrl-C ends it at once.
-        Input::Finite(_) => Watch { stop: Stop::default(), bar: output.bar(0, "comparing") },
-        _ => Watch { stop: listen(), bar: output.bar(0, "training") },
-    };
-    let comparison = compare(name, input, &options, &watch)?;
-    watch.bar.finish_and_clear();
-    if comparison.stopped {
-        output.warn("stopped by Ctrl-C: this is about the trainings that were done");
-    }
-    if let Some(folder) = &args.folder {
-        comparison.page(name, output.command()).write(folder)?;
-    }
-    if output.is_json() {
-        output.object(&comparison)?;
-    } else {
-        print(&comparison, output);
-        if let Some(folder) = &args.folder {
-            output.line(page_line(folder));
-        }
-        if comparison.parts > 1 {
-            output.line(format!(
-                "The model has {} separate end components, and a run ends in one of them.",
-                comparison.parts
-            ));
-        }
-    }
-    // The exit status is A-CRL's alone: the others are there to be compared with.
-    Ok(Verdict::of(comparison.good))
-}
-
-/// What to compare, and how. What is left out is as the problem says, but for at least 3 runs of 200,000 steps.
+/// Options of [`compare`]. What is absent is as in the problem file, but for at least 3 runs of 200,000 steps.
 #[derive(Debug, Clone, Default)]
 pub struct CompareOptions {
     /// Steps, runs, step size, epoch and tolerance.
-    pub execution: Execution,
+    pub execution: ExecutionOptions,
     /// The seed of all randomness.
     pub seed: Option<u64>,
-    /// Environment steps on which each learning method may train.
-    pub budget: Option<u64>,
+    /// Environment steps on which each learning method trains.
+    pub train_steps: Option<u64>,
     /// These methods only; none: all.
     pub methods: Vec<MethodSetting>,
-    /// Trainings of each method, on continuous problems.
-    pub trainings: Option<usize>,
+    /// Training runs per method, with consecutive seeds, on continuous problems.
+    pub train_seeds: Option<usize>,
 }
 
 impl CompareOptions {
-    fn check(&self, name: &str, input: &Input) -> anyhow::Result<()> {
+    /// Rejects options that do not fit the input.
+    pub fn check(&self, name: &str, input: &Input) -> Result<(), Error> {
         if matches!(input, Input::Policy(_)) {
             bail!(
                 "{name} is a trained policy, expected a problem or model: compare trains the policies itself"
@@ -97,44 +51,49 @@ impl CompareOptions {
         if matches!(input, Input::Finite(_)) && self.methods.contains(&MethodSetting::PidLagrangian) {
             bail!("there is no pid_lagrangian for finite problems");
         }
-        if matches!(input, Input::Finite(_)) && self.trainings.is_some() {
+        if matches!(input, Input::Finite(_)) && self.train_seeds.is_some() {
             bail!(
-                "--trainings is for continuous problems: on finite ones each of the --runs trains by itself"
+                "--train-seeds is for continuous problems: on finite ones each of the --runs trains by itself"
             );
         }
         Ok(())
     }
 }
 
-/// Compares A-CRL with the methods it improves on. `name` is what messages call the problem.
+/// Compares A-CRL with other methods. `name` is the problem's name in messages.
 ///
 /// When it is stopped, a continuous problem is compared by what was done until then; a finite one is not.
 pub fn compare(
     name: &str,
     input: Input,
     options: &CompareOptions,
-    watch: &Watch,
-) -> anyhow::Result<Comparison> {
+    control: &Control,
+) -> Result<Comparison, Error> {
     options.check(name, &input)?;
-    let mut loaded = match input {
-        Input::Continuous(problem) => return compare_continuous::compare(*problem, options, watch),
-        finite => Loaded::of(name, finite)?,
+    let mut problem = match input {
+        Input::Continuous(problem) => return compare_continuous::compare(*problem, options, control),
+        finite => FiniteProblem::of(name, finite)?,
     };
-    loaded.run.steps = loaded.run.steps.max(STEPS);
-    loaded.run.runs = loaded.run.runs.max(RUNS);
-    loaded.apply(&options.execution, options.seed);
-    let task = loaded.task()?;
-    let budget = options.budget.unwrap_or(loaded.train.steps);
-    let contest =
-        Contest { loaded: &loaded, task: &task, budget, methods: &options.methods, stop: &watch.stop };
-    watch.bar.set_length(8);
-    contest.hold(&watch.bar)
+    problem.run.steps = problem.run.steps.max(STEPS);
+    problem.run.runs = problem.run.runs.max(RUNS);
+    problem.apply(&options.execution, options.seed);
+    let task = problem.task()?;
+    let train_steps = options.train_steps.unwrap_or(problem.train.steps);
+    let contest = Contest {
+        problem: &problem,
+        task: &task,
+        train_steps,
+        methods: &options.methods,
+        stop: &control.stop,
+    };
+    control.begin(8);
+    contest.hold(control)
 }
 
 struct Contest<'a> {
-    loaded: &'a Loaded,
+    problem: &'a FiniteProblem,
     task: &'a FiniteTask<'a>,
-    budget: u64,
+    train_steps: u64,
     /// Those that are asked for; none: all.
     methods: &'a [MethodSetting],
     stop: &'a Stop,
@@ -142,86 +101,88 @@ struct Contest<'a> {
 
 impl Contest<'_> {
     /// All methods.
-    fn hold(&self, bar: &ProgressBar) -> anyhow::Result<Comparison> {
-        let (loaded, task) = (self.loaded, self.task);
+    fn hold(&self, control: &Control) -> Result<Comparison, Error> {
+        let (problem, task) = (self.problem, self.task);
         let mut methods = Vec::new();
-        let (exact, course) = run_exact(loaded, task, None, &Watch::silent(self.stop.clone()))?;
-        let good = report(loaded, task, &exact)?.met();
-        let averages = ran(exact.iter().map(|run| &run.averages), course.arrivals());
+        let (exact, history) = run_exact(problem, task, None, None, &Control::silent(self.stop.clone()))?;
+        let good = report(problem, task, &exact)?.met();
+        let averages = ran(exact.iter().map(|run| &run.averages), history.arrivals());
         let epoch = exact.iter().map(|run| run.epoch).max().unwrap_or(1);
         methods.push(self.entry(
-            "a-crl (exact)",
+            "A-CRL (exact)",
             averages,
             format!("the exact pi(lambda), epoch {epoch}"),
         )?);
-        self.done(bar)?;
+        self.done(control)?;
         let wanted = |method| self.methods.is_empty() || self.methods.contains(&method);
         if wanted(MethodSetting::ACrl) {
             methods.push(self.learned()?);
         }
-        self.done(bar)?;
+        self.done(control)?;
         if wanted(MethodSetting::FixedWeights) {
             methods.push(self.fixed_weights()?);
         }
-        self.done(bar)?;
+        self.done(control)?;
         if wanted(MethodSetting::DualDescent) {
             methods.push(self.dual_descent(epoch)?);
         }
-        self.done(bar)?;
+        self.done(control)?;
         if wanted(MethodSetting::PrimalDual) {
             methods.extend(self.primal_dual()?);
         }
-        self.done(bar)?;
+        self.done(control)?;
         if wanted(MethodSetting::PrimalAveraging) {
             methods.extend(self.primal_averaging(epoch)?);
         }
-        self.done(bar)?;
+        self.done(control)?;
         let (entry, optimum) = self.optimum()?.unzip();
         methods.extend(entry);
-        self.done(bar)?;
+        self.done(control)?;
         Ok(Comparison {
-            steps: loaded.run.steps,
-            runs: loaded.run.runs,
-            trainings: 1,
+            steps: problem.run.steps,
+            runs: problem.run.runs,
+            train_seeds: 1,
             optimum: optimum.filter(|_| task.has_objective()),
             best: "the best possible",
-            budget: self.budget,
-            tolerance: loaded.run.tolerance,
-            step_size: loaded.run.step_size,
-            seed: loaded.run.seed,
+            train_steps: self.train_steps,
+            tolerance: problem.run.tolerance,
+            step_size: problem.run.step_size,
+            seed: problem.run.seed,
             learner: None,
             specification: task.specification().clone(),
             methods,
             good,
             stopped: false,
-            parts: task.structure().end_components.len(),
+            end_components: task.structure().end_components.len(),
         })
     }
 
     /// One more is done.
-    fn done(&self, bar: &ProgressBar) -> anyhow::Result<()> {
-        ensure!(!self.stop.requested(), "stopped by Ctrl-C");
-        bar.inc(1);
+    fn done(&self, control: &Control) -> Result<(), Error> {
+        if self.stop.requested() {
+            return Err(Error::Stopped(""));
+        }
+        control.advance(1);
         Ok(())
     }
 
-    fn learned(&self) -> anyhow::Result<Entry> {
+    fn learned(&self) -> Result<MethodEntry, Error> {
         let settings = TabularConfig {
-            steps: self.budget,
-            points: self.loaded.train.points,
+            steps: self.train_steps,
+            points: self.problem.train.points,
             ..TabularConfig::default()
         };
         let learner = Tabular::new(settings)?;
-        let values = execute_runs(self.loaded.run.runs, |run| {
-            let mut rng = Rng::stream(self.loaded.run.seed, run as u64);
+        let values = execute_runs(self.problem.run.runs, |run| {
+            let mut rng = Rng::stream(self.problem.run.seed, run as u64);
             let mut task = self.environment()?;
             let mut policy = learner.train(&mut task, &mut rng, &mut self.stop.clone())?;
-            self.execute(&mut policy, self.loaded.dynamics(self.task)?, &mut rng)
+            self.execute(&mut policy, self.problem.dynamics(self.task)?, &mut rng)
         })?;
-        self.entry("a-crl (learned)", values, "a table of Q for all weights, learnt from samples".to_owned())
+        self.entry("A-CRL (learned)", values, "tabular Q for all weights, learned from samples".to_owned())
     }
 
-    fn fixed_weights(&self) -> anyhow::Result<Entry> {
+    fn fixed_weights(&self) -> Result<MethodEntry, Error> {
         let task = self.task;
         let points = WEIGHTINGS.powf(1.0 / task.len().max(1) as f64).floor().max(2.0) as usize;
         let scaled = square_grid(task.len(), 3.0, points)?;
@@ -231,7 +192,7 @@ impl Contest<'_> {
         };
         let grid = scaled.into_iter().map(in_users_units).collect::<Result<Vec<_>, _>>()?;
         let tried = grid.len();
-        let weightings = sweep(task, grid, self.loaded.run.tolerance)?;
+        let weightings = sweep(task, grid, self.problem.run.tolerance)?;
         let feasible = weightings.iter().filter(|w| w.feasible).count();
         let chosen = best(task, &weightings).context("no weighting was tried")?;
         let weights = chosen.multipliers.weights(task.has_objective());
@@ -240,27 +201,25 @@ impl Contest<'_> {
         self.entry(
             "fixed weights",
             values,
-            format!(
-                "the best of {tried} weightings; {feasible} are feasible, on average over where they end up"
-            ),
+            format!("the best of {tried} weightings; {feasible} feasible in expectation over end components"),
         )
     }
 
-    fn dual_descent(&self, epoch: u64) -> anyhow::Result<Entry> {
-        let iterates = (self.loaded.run.steps / epoch).clamp(1, 2000) as usize;
-        let descent = dual_descent(self.task, self.loaded.run.step_size, iterates)?;
+    fn dual_descent(&self, epoch: u64) -> Result<MethodEntry, Error> {
+        let iterates = (self.problem.run.steps / epoch).clamp(1, 2000) as usize;
+        let descent = dual_descent(self.task, self.problem.run.step_size, iterates)?;
         let values = self.frozen(&descent.stopped(self.task, iterates - 1)?)?;
         self.entry("dual descent, stopped", values, format!("the policy after {iterates} updates, kept"))
     }
 
-    fn primal_dual(&self) -> anyhow::Result<[Entry; 2]> {
+    fn primal_dual(&self) -> Result<[MethodEntry; 2], Error> {
         let length = PrimalDualConfig::default().length;
         let settings =
-            PrimalDualConfig { rollouts: (self.budget / length).max(1), ..PrimalDualConfig::default() };
-        let both = execute_runs(self.loaded.run.runs, |run| -> anyhow::Result<(Ran, Ran)> {
-            let mut rng = Rng::stream(self.loaded.run.seed, run as u64);
+            PrimalDualConfig { rollouts: (self.train_steps / length).max(1), ..PrimalDualConfig::default() };
+        let both = execute_runs(self.problem.run.runs, |run| -> Result<(MethodRun, MethodRun), Error> {
+            let mut rng = Rng::stream(self.problem.run.seed, run as u64);
             let mut trained = primal_dual(self.task, &settings, &mut rng, &mut self.stop.clone())?;
-            let kept = self.execute(&mut trained.last, self.loaded.dynamics(self.task)?, &mut rng)?;
+            let kept = self.execute(&mut trained.last, self.problem.dynamics(self.task)?, &mut rng)?;
             Ok((unwatched(trained.online), kept))
         })?;
         let (online, stopped) = both.into_iter().unzip();
@@ -271,8 +230,8 @@ impl Contest<'_> {
         ])
     }
 
-    fn primal_averaging(&self, epoch: u64) -> anyhow::Result<[Entry; 3]> {
-        let (task, run) = (self.task, &self.loaded.run);
+    fn primal_averaging(&self, epoch: u64) -> Result<[MethodEntry; 3], Error> {
+        let (task, run) = (self.task, &self.problem.run);
         let epochs = (run.steps / epoch).max(1);
         let visits = visits(task, run.step_size, epoch, epochs, &mut Rng::stream(run.seed, 0))?;
         let printed = self.frozen(&state_wise(task.model(), &visits.rules)?)?;
@@ -295,7 +254,7 @@ impl Contest<'_> {
     }
 
     /// The optimum, and its objective in the user's sign.
-    fn optimum(&self) -> anyhow::Result<Option<(Entry, f64)>> {
+    fn optimum(&self) -> Result<Option<(MethodEntry, f64)>, Error> {
         let answer = solve(self.task, &SolveOptions::default(), &mut |_| self.stop.flow())?;
         let Solution::Optimal(optimum) = answer else { return Ok(None) };
         let objective = objective_sign(self.task) * optimum.objective + 0.0;
@@ -304,10 +263,10 @@ impl Contest<'_> {
     }
 
     /// The averages of a policy that takes no notice of λ, run by run.
-    fn frozen<P: Policy<usize, usize> + Clone + Sync>(&self, policy: &P) -> anyhow::Result<Vec<Ran>> {
-        execute_runs(self.loaded.run.runs, |run| {
-            let mut rng = Rng::stream(self.loaded.run.seed, run as u64);
-            self.execute(&mut policy.clone(), self.loaded.dynamics(self.task)?, &mut rng)
+    fn frozen<P: Policy<usize, usize> + Clone + Sync>(&self, policy: &P) -> Result<Vec<MethodRun>, Error> {
+        execute_runs(self.problem.run.runs, |run| {
+            let mut rng = Rng::stream(self.problem.run.seed, run as u64);
+            self.execute(&mut policy.clone(), self.problem.dynamics(self.task)?, &mut rng)
         })
     }
 
@@ -316,36 +275,39 @@ impl Contest<'_> {
         policy: &mut P,
         mut dynamics: DualDynamics,
         rng: &mut Rng,
-    ) -> anyhow::Result<Ran> {
-        let (steps, mut course) = (self.loaded.run.steps, self.loaded.course(self.task));
+    ) -> Result<MethodRun, Error> {
+        let (steps, mut history) = (self.problem.run.steps, self.problem.history(self.task));
         let look = |taken: u64, dynamics: &DualDynamics| {
-            if course.is_due(taken) {
-                course.look(taken, [dynamics]);
+            if history.is_due(taken) {
+                history.look(taken, [dynamics]);
             }
         };
         let mut environment = self.environment()?;
         let mut stop = self.stop.clone();
         let run = execute_watched(&mut environment, policy, &mut dynamics, steps, rng, &mut stop, look)?;
-        Ok(Ran { values: run.averages.as_slice().to_vec(), arrival: course.arrivals().first().copied() })
+        Ok(MethodRun {
+            values: run.averages.as_slice().to_vec(),
+            arrival: history.arrivals().first().copied(),
+        })
     }
 
-    fn environment(&self) -> anyhow::Result<Task<&acrl::FiniteCmdp>> {
-        Ok(Task::new(&*self.loaded.model, self.loaded.specification.clone())?)
+    fn environment(&self) -> Result<Task<&acrl::FiniteCmdp>, Error> {
+        Ok(Task::new(&*self.problem.model, self.problem.specification.clone())?)
     }
 
-    fn entry(&self, method: &'static str, runs: Vec<Ran>, note: String) -> anyhow::Result<Entry> {
+    fn entry(&self, method: &'static str, runs: Vec<MethodRun>, note: String) -> Result<MethodEntry, Error> {
         let task = self.task;
-        Entry::new(method, task.specification(), task.scales(), self.loaded.run.tolerance, &runs, note)
+        MethodEntry::new(method, task.specification(), task.scales(), self.problem.run.tolerance, &runs, note)
     }
 }
 
 /// Runs that were watched.
-pub(super) fn ran<'a>(values: impl Iterator<Item = &'a Values>, arrivals: &[Arrival]) -> Vec<Ran> {
+pub(super) fn ran<'a>(values: impl Iterator<Item = &'a Values>, arrivals: &[Arrival]) -> Vec<MethodRun> {
     let arrivals = arrivals.iter().copied().map(Some).chain(std::iter::repeat(None));
-    values.zip(arrivals).map(|(v, arrival)| Ran { values: v.as_slice().to_vec(), arrival }).collect()
+    values.zip(arrivals).map(|(v, arrival)| MethodRun { values: v.as_slice().to_vec(), arrival }).collect()
 }
 
 /// A run of which only the averages are known.
-pub(super) fn unwatched(values: Values) -> Ran {
-    Ran { values: values.as_slice().to_vec(), arrival: None }
+pub(super) fn unwatched(values: Values) -> MethodRun {
+    MethodRun { values: values.as_slice().to_vec(), arrival: None }
 }

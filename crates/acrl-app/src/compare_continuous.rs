@@ -1,19 +1,18 @@
-//! `acrl compare` on a continuous problem: every method trains on the same steps with the same seeds, and runs the same runs.
+//! Comparison on a continuous problem: every method trains on the same steps with the same seeds, and runs the same runs.
 
 use acrl::{RunReport, Values, VecTask};
 use acrl_envs::{MethodSetting, RunSettings};
 use acrl_learn::{PolicyFile, Training};
-use anyhow::ensure;
-use indicatif::ProgressBar;
 use rayon::prelude::*;
 
+use crate::Error;
 use crate::compare::{CompareOptions, ran, unwatched};
-use crate::comparison::{Comparison, Entry, Ran};
+use crate::comparison::{Comparison, MethodEntry, MethodRun};
+use crate::control::{Control, Progress as _, Stop};
 use crate::input::{ContinuousProblem, apply};
-use crate::occupancy::Occupation;
-use crate::run_policy::{Executed, Plan, advise, advised_steering, estimate};
-use crate::train::{Asked, begin, online, policy_file};
-use crate::watch::{Stop, Watch};
+use crate::occupancy::OccupancyGrid;
+use crate::run_policy::{Plan, PolicyRuns, advise, advised_executor, estimate};
+use crate::train::{TrainingRequest, begin, online, policy_file};
 
 /// Trainings of each method, where the command line does not say.
 const TRAININGS: usize = 3;
@@ -22,24 +21,26 @@ const TRAININGS: usize = 3;
 pub(super) fn compare(
     mut problem: ContinuousProblem,
     options: &CompareOptions,
-    watch: &Watch,
-) -> anyhow::Result<Comparison> {
+    control: &Control,
+) -> Result<Comparison, Error> {
     problem.run.steps = problem.run.steps.max(crate::compare::STEPS);
     problem.run.runs = problem.run.runs.max(crate::compare::RUNS);
     apply(&mut problem.run, &options.execution, options.seed);
     let task = VecTask::new(problem.environment.batch(), problem.specification.clone())?;
     let methods = if options.methods.is_empty() { MethodSetting::ALL } else { &options.methods[..] };
     let first = options.seed.unwrap_or(problem.train.seed);
-    let trainings = options.trainings.unwrap_or(TRAININGS);
+    let trainings = options.train_seeds.unwrap_or(TRAININGS);
     let contest = Contest {
         problem: &problem,
         task: &task,
-        steps: options.budget.or(problem.train.steps_given.then_some(problem.train.steps)),
+        steps: options.train_steps.or(problem.train.steps_given.then_some(problem.train.steps)),
         seeds: (0..trainings as u64).map(|k| first.wrapping_add(k)).collect(),
-        stop: &watch.stop,
+        stop: &control.stop,
     };
-    let contestants = contest.hold(methods, None, &watch.bar)?;
-    ensure!(!contestants.is_empty(), "stopped by Ctrl-C before the first method was done");
+    let contestants = contest.hold(methods, None, control)?;
+    if contestants.is_empty() {
+        return Err(Error::Stopped(" before the first method was done"));
+    }
     contest.sum_up(&contestants)
 }
 
@@ -58,7 +59,7 @@ pub(super) struct Contestant {
     pub(super) training: Training,
     pub(super) file: PolicyFile,
     pub(super) run: RunSettings,
-    pub(super) executed: Executed,
+    pub(super) executed: PolicyRuns,
     pub(super) report: RunReport,
 }
 
@@ -67,21 +68,22 @@ impl Contest<'_> {
     pub(super) fn hold(
         &self,
         methods: &[MethodSetting],
-        occupation: Option<&Occupation>,
-        bar: &ProgressBar,
-    ) -> anyhow::Result<Vec<Contestant>> {
+        occupancy: Option<&OccupancyGrid>,
+        control: &Control,
+    ) -> Result<Vec<Contestant>, Error> {
         let jobs: Vec<(MethodSetting, u64)> =
             methods.iter().flat_map(|method| self.seeds.iter().map(|seed| (*method, *seed))).collect();
         let begun = jobs.iter().map(|(method, seed)| {
-            let asked = Asked { method: *method, learner: self.problem.train.learner, steps: self.steps };
-            Ok((begin(self.problem, self.task, &asked, *seed)?, *seed))
+            let request =
+                TrainingRequest { method: *method, learner: self.problem.train.learner, steps: self.steps };
+            Ok((begin(self.problem, self.task, &request, *seed)?, *seed))
         });
-        let begun = begun.collect::<anyhow::Result<Vec<_>>>()?;
-        bar.set_length(begun.iter().map(|(training, _)| training.iterations()).sum());
+        let begun = begun.collect::<Result<Vec<_>, Error>>()?;
+        control.begin(begun.iter().map(|(training, _)| training.iterations()).sum());
         let done: Vec<Option<Contestant>> = begun
             .into_par_iter()
-            .map(|(training, seed)| self.train(training, seed, occupation, bar))
-            .collect::<anyhow::Result<_>>()?;
+            .map(|(training, seed)| self.train(training, seed, occupancy, control))
+            .collect::<Result<_, Error>>()?;
         Ok(done.into_iter().flatten().collect())
     }
 
@@ -90,12 +92,12 @@ impl Contest<'_> {
         &self,
         mut training: Training,
         seed: u64,
-        occupation: Option<&Occupation>,
-        bar: &ProgressBar,
-    ) -> anyhow::Result<Option<Contestant>> {
+        occupancy: Option<&OccupancyGrid>,
+        control: &Control,
+    ) -> Result<Option<Contestant>, Error> {
         while training.iteration() < training.iterations() && !self.stop.requested() {
             training.iterate(self.task)?;
-            bar.inc(1);
+            control.advance(1);
         }
         if self.stop.requested() {
             return Ok(None);
@@ -103,9 +105,9 @@ impl Contest<'_> {
         let file = policy_file(&training, self.problem, self.task, seed, true)?;
         let mut run = self.problem.run.clone();
         advise(&mut run, file.advice, self.task.has_objective());
-        let (start, steering) = (file.multipliers(self.task)?, advised_steering(&run, file.advice));
-        let plan = Plan { task: self.task, file: &file, run: &run, start, steering };
-        let executed = plan.execute(occupation.cloned(), None, &Watch::silent(self.stop.clone()))?;
+        let (start, executor) = (file.multipliers(self.task)?, advised_executor(&run, file.advice));
+        let plan = Plan { task: self.task, file: &file, run: &run, start, executor };
+        let executed = plan.execute(occupancy.cloned(), None, None, &Control::silent(self.stop.clone()))?;
         if self.stop.requested() {
             return Ok(None);
         }
@@ -114,9 +116,9 @@ impl Contest<'_> {
     }
 
     /// The table of those that were done.
-    pub(super) fn sum_up(&self, contestants: &[Contestant]) -> anyhow::Result<Comparison> {
+    pub(super) fn sum_up(&self, contestants: &[Contestant]) -> Result<Comparison, Error> {
         let run = &self.problem.run;
-        let mut methods: Vec<Entry> = Vec::new();
+        let mut methods: Vec<MethodEntry> = Vec::new();
         let mut rest = contestants;
         while let Some(first) = rest.first() {
             let method = first.training.method();
@@ -129,19 +131,19 @@ impl Contest<'_> {
         Ok(Comparison {
             steps: run.steps,
             runs: run.runs,
-            trainings: self.seeds.len(),
-            budget: contestants.iter().map(|c| c.training.steps()).max().unwrap_or(0),
+            train_seeds: self.seeds.len(),
+            train_steps: contestants.iter().map(|c| c.training.steps()).max().unwrap_or(0),
             tolerance: run.tolerance,
             step_size: ours.map_or(run.step_size, |c| c.run.step_size),
             seed: self.seeds.first().copied().unwrap_or(0),
             learner: contestants.first().map(|c| c.training.learner()),
             specification: self.task.specification().clone(),
             optimum: ours.and_then(|c| estimate(self.task, &c.file)),
-            best: "the best mixture of what a-crl's policy settles at",
+            best: "the best mixture of the long-run averages of A-CRL's policy",
             methods,
             good: !self.stop.requested() && every_training(contestants),
             stopped: self.stop.requested(),
-            parts: 1,
+            end_components: 1,
         })
     }
 }
@@ -154,26 +156,26 @@ fn every_training(contestants: &[Contestant]) -> bool {
 
 /// The lines of one method, over its trainings: what is left of it, and what it had while it trained if that is what it
 /// guarantees.
-fn lines(same: &[Contestant], task: &VecTask<'_>, tolerance: f64) -> anyhow::Result<Vec<Entry>> {
+fn lines(same: &[Contestant], task: &VecTask<'_>, tolerance: f64) -> Result<Vec<MethodEntry>, Error> {
     let Some(first) = same.first() else { return Ok(Vec::new()) };
-    let entry = |method, runs: &[Ran], note: String| {
-        Entry::new(method, task.specification(), &task.scales()[1..], tolerance, runs, note)
+    let entry = |method, runs: &[MethodRun], note: String| {
+        MethodEntry::new(method, task.specification(), &task.scales()[1..], tolerance, runs, note)
     };
     let numbers = first.file.policy.numbers();
     let stopped = |method, note: String| {
-        let runs: Vec<Ran> = same
+        let runs: Vec<MethodRun> = same
             .iter()
-            .flat_map(|c| ran(c.executed.runs.iter().map(|run| &run.averages), c.executed.course.arrivals()))
+            .flat_map(|c| ran(c.executed.runs.iter().map(|run| &run.averages), c.executed.history.arrivals()))
             .collect();
         entry(method, &runs, note).map(|entry| entry.made_of(numbers))
     };
-    let while_training = |method| -> anyhow::Result<Entry> {
+    let while_training = |method| -> Result<MethodEntry, Error> {
         let averages = same.iter().map(|c| {
             let averages = online(&c.training, task).unwrap_or_default();
             Ok(unwatched(Values::new(averages)?))
         });
-        let averages = averages.collect::<anyhow::Result<Vec<Ran>>>()?;
-        entry(method, &averages, "averages of the training itself, from its first step on".to_owned())
+        let averages = averages.collect::<Result<Vec<MethodRun>, Error>>()?;
+        entry(method, &averages, "averages during training, from its first step on".to_owned())
     };
     let last = "its last policy, kept".to_owned();
     Ok(match first.training.method() {
@@ -184,9 +186,9 @@ fn lines(same: &[Contestant], task: &VecTask<'_>, tolerance: f64) -> anyhow::Res
             vec![while_training("pid-lagrangian, online")?, stopped("pid-lagrangian, stopped", last)?]
         }
         "primal_averaging" => {
-            let note = format!("policies of the training that take turns: {numbers} numbers to store");
+            let note = format!("policies of the training that take turns: {numbers} parameters");
             vec![stopped("primal averaging", note)?]
         }
-        _ => vec![stopped("a-crl", format!("one policy for all multipliers, {}", first.training.learner()))?],
+        _ => vec![stopped("A-CRL", format!("one policy for all multipliers, {}", first.training.learner()))?],
     })
 }

@@ -1,48 +1,56 @@
-//! The table in which methods are compared, and the object printed as JSON.
+//! The result of a comparison and its page.
 
 use acrl::{Arrival, Named, Specification, Values};
+use acrl_report::number;
+use acrl_report::run_figures::colours;
+use acrl_report::run_page::{machine, yes_no};
 use acrl_report::{Axis, Bar, Bars, Block, Cell, Colour, Figure, Panel, Plot, Report, Table as Grid, Tone};
 use serde::Serialize;
 
-use crate::output::{BAD, FAINT, GOOD, Output, Table, figure, relation, styled};
-use crate::run_figures::colours;
-use crate::run_page::{machine, verdict};
+use crate::Error;
 
-/// Methods beside each other; the object printed as JSON, in the user's signs.
+/// A comparison of methods, in the user's signs. Serialises as the object of `acrl compare --json`.
 #[derive(Debug, Serialize)]
 pub struct Comparison {
-    pub(crate) steps: u64,
-    /// Of each training.
-    pub(crate) runs: usize,
+    /// Steps of each run.
+    pub steps: u64,
+    /// Runs of each training.
+    pub runs: usize,
     /// Trainings of each method, each with its own seed.
-    pub(crate) trainings: usize,
-    pub(crate) budget: u64,
-    pub(crate) tolerance: f64,
-    pub(crate) step_size: f64,
-    pub(crate) seed: u64,
-    /// What trained, for continuous problems.
+    pub train_seeds: usize,
+    /// Environment steps of each training.
+    pub train_steps: u64,
+    /// Violation that counts as met, as a share of each reward's range.
+    pub tolerance: f64,
+    /// Step size of the dual update.
+    pub step_size: f64,
+    /// The first seed.
+    pub seed: u64,
+    /// The learner, for continuous problems.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) learner: Option<&'static str>,
-    pub(crate) specification: Specification,
+    pub learner: Option<&'static str>,
+    /// The objective and the requirements.
+    pub specification: Specification,
     /// The best possible objective, in the user's sign, where it is known.
-    pub(crate) optimum: Option<f64>,
+    pub optimum: Option<f64>,
     /// What `optimum` is.
     #[serde(skip)]
-    pub(crate) best: &'static str,
-    pub(crate) methods: Vec<Entry>,
-    /// Whether A-CRL meets every requirement by its certificate; the others are there to be compared with.
+    pub best: &'static str,
+    /// The methods.
+    pub methods: Vec<MethodEntry>,
+    /// True if A-CRL meets every requirement by its certificate.
     #[serde(skip)]
-    pub(crate) good: bool,
-    /// Whether it was stopped before the end.
+    pub good: bool,
+    /// True if a stop was requested before the end.
     #[serde(skip)]
-    pub(crate) stopped: bool,
-    /// The separate end components of a finite model.
+    pub stopped: bool,
+    /// The number of end components of a finite model.
     #[serde(skip)]
-    pub(crate) parts: usize,
+    pub end_components: usize,
 }
 
 /// A run of a method.
-pub(crate) struct Ran {
+pub(crate) struct MethodRun {
     pub(crate) values: Vec<f64>,
     /// How it came to that, if it was watched.
     pub(crate) arrival: Option<Arrival>,
@@ -50,39 +58,43 @@ pub(crate) struct Ran {
 
 /// One method: means and worst values over runs.
 #[derive(Debug, Serialize)]
-pub(crate) struct Entry {
-    method: &'static str,
-    averages: Named<f64>,
-    worst: Named<f64>,
+pub struct MethodEntry {
+    /// The method's name.
+    pub method: &'static str,
+    /// Means over runs, in the user's signs.
+    pub averages: Named<f64>,
+    /// Worst values over runs, in the user's signs.
+    pub worst: Named<f64>,
     /// max_i (c_i − V_i)/R_i in the worst run; `null` without requirements.
-    violation: Option<f64>,
-    /// The same of running averages in the last nine tenths of a run: the largest on the way.
-    transient: Option<f64>,
-    /// The step from which on no running average was behind by more than the tolerance, in the slowest run.
-    met_from: Option<u64>,
-    /// In every run no requirement is missed by more than the tolerance.
-    met: bool,
-    /// The runs of which that is so, and how many there were.
-    runs_met: [usize; 2],
-    /// The numbers of which a trained policy is made.
+    pub violation: Option<f64>,
+    /// The largest violation of running averages in the last nine tenths of a run.
+    pub transient: Option<f64>,
+    /// First step from which all running averages stay within the tolerance, in the slowest run.
+    pub met_from: Option<u64>,
+    /// True if in every run no requirement is missed by more than the tolerance.
+    pub met: bool,
+    /// The number of runs in which that is so, and of all runs.
+    pub runs_met: [usize; 2],
+    /// The number of parameters of a trained policy.
     #[serde(skip_serializing_if = "Option::is_none")]
-    numbers: Option<usize>,
-    note: String,
+    pub numbers: Option<usize>,
+    /// What was run.
+    pub note: String,
     /// (V_i − c_i)/R_i of each requirement: mean, least and most over runs.
     #[serde(skip)]
     margins: Vec<[f64; 3]>,
 }
 
-impl Entry {
+impl MethodEntry {
     /// Of the averages of runs, in the signs of the paper; `scales` are the ranges R₁ … R_m.
     pub(crate) fn new(
         method: &'static str,
         specification: &Specification,
         scales: &[f64],
         tolerance: f64,
-        runs: &[Ran],
+        runs: &[MethodRun],
         note: String,
-    ) -> anyhow::Result<Self> {
+    ) -> Result<Self, Error> {
         let rewards = specification.requirements().len() + 1;
         let mean = |i: usize| runs.iter().map(|run| run.values[i]).sum::<f64>() / runs.len() as f64;
         let least = |i: usize| runs.iter().map(|run| run.values[i]).fold(f64::INFINITY, f64::min);
@@ -98,7 +110,7 @@ impl Entry {
             .map(|(i, (r, scale))| [mean(i + 1), least(i + 1), most(i + 1)].map(|v| (v - r.c()) / scale))
             .collect();
         let violation = margins.iter().map(|[_, least, _]| -least).fold(f64::NEG_INFINITY, f64::max);
-        let fine = |run: &Ran| {
+        let fine = |run: &MethodRun| {
             let requirements = specification.requirements().iter().zip(scales).zip(&run.values[1..]);
             requirements.into_iter().all(|((r, scale), v)| r.c() - v <= tolerance * scale)
         };
@@ -126,27 +138,12 @@ impl Entry {
         })
     }
 
-    /// The name.
-    pub(crate) fn method(&self) -> &'static str {
-        self.method
-    }
-
-    /// The means over runs, in the user's signs.
-    pub(crate) fn averages(&self) -> &Named<f64> {
-        &self.averages
-    }
-
-    /// In how many runs everything is met, and of how many.
-    pub(crate) fn runs_met(&self) -> [usize; 2] {
-        self.runs_met
-    }
-
     /// (V_i − c_i)/R_i in the worst run.
-    pub(crate) fn margin(&self, i: usize) -> f64 {
+    pub fn margin(&self, i: usize) -> f64 {
         self.margins[i][1]
     }
 
-    /// With the numbers of which the policy is made.
+    /// Sets the number of parameters.
     pub(crate) fn made_of(self, numbers: usize) -> Self {
         Self { numbers: Some(numbers), ..self }
     }
@@ -163,26 +160,29 @@ pub(crate) fn named_values(specification: &Specification, values: &Values) -> Na
 }
 
 /// "3 runs of 200000 steps; …".
-fn budget(comparison: &Comparison) -> String {
-    let trainings = match comparison.trainings {
+pub fn amounts(comparison: &Comparison) -> String {
+    let trainings = match comparison.train_seeds {
         1 => String::new(),
-        n => format!(" of each of {n} trainings"),
+        n => format!(" of each of {n} training runs"),
     };
     format!(
         "{} runs{trainings} of {} steps; learning methods train on {} steps",
-        comparison.runs, comparison.steps, comparison.budget
+        comparison.runs, comparison.steps, comparison.train_steps
     )
 }
 
-/// What is aimed at, by column.
-fn aims(specification: &Specification) -> Vec<String> {
+/// The goal of each column.
+pub fn goals(specification: &Specification) -> Vec<String> {
     let objective = specification.objective().map(|o| if o.sign() > 0.0 { "max" } else { "min" }.to_owned());
-    objective.into_iter().chain(specification.requirements().iter().map(|r| relation(r, 4))).collect()
+    let relation = |r: &acrl::Requirement| {
+        format!("{} {}", if r.sign() > 0.0 { ">=" } else { "<=" }, number(r.bound(), 4))
+    };
+    objective.into_iter().chain(specification.requirements().iter().map(relation)).collect()
 }
 
-/// What a method's line says after the averages, and how.
-fn standing(entry: &Entry) -> [String; 3] {
-    let miss = |value: Option<f64>| value.map_or("-".to_owned(), |v| figure(v.max(0.0), 2));
+/// The cells of a method after its averages.
+pub fn standing(entry: &MethodEntry) -> [String; 3] {
+    let miss = |value: Option<f64>| value.map_or("-".to_owned(), |v| number(v.max(0.0), 2));
     [
         miss(entry.violation.or(Some(0.0))),
         miss(entry.transient),
@@ -190,54 +190,21 @@ fn standing(entry: &Entry) -> [String; 3] {
     ]
 }
 
-const COLUMNS: [&str; 3] = ["worst miss", "on the way", "from step"];
+/// The columns of [`standing`].
+pub const COLUMNS: [&str; 3] = ["worst violation", "worst transient", "settled after"];
 
-fn legend(tolerance: f64) -> String {
+/// An explanation of the columns.
+pub fn legend(tolerance: f64) -> String {
     format!(
-        "worst miss: of any requirement in any run, as a share of its range; met: at most {}; on the way: the largest \
-         miss of running averages after the first tenth; from step: from there on every run keeps within that",
-        figure(tolerance, 3)
+        "worst violation: of any requirement in any run, as a share of its range; met: at most {}; worst transient: the \
+         largest violation of running averages after the first tenth; settled after: first step from which all runs \
+         stay within tolerance",
+        number(tolerance, 3)
     )
 }
 
-/// The table, and a line on each method.
-pub(crate) fn print(comparison: &Comparison, output: &mut Output) {
-    let specification = &comparison.specification;
-    output.line(budget(comparison));
-    output.line("");
-    let Some(first) = comparison.methods.first() else { return };
-    let names: Vec<String> = first.averages.iter().map(|(name, _)| name.to_owned()).collect();
-    let mut header = vec!["average over runs"];
-    header.extend(names.iter().map(String::as_str));
-    header.push("met");
-    header.extend(COLUMNS);
-    let mut table = Table::new(&header);
-    let plain = anstyle::Style::new();
-    let aims = std::iter::once(String::new()).chain(aims(specification));
-    table.row(aims.map(|aim| (aim, FAINT)).collect());
-    for entry in &comparison.methods {
-        let mut row = vec![(entry.method.to_owned(), plain)];
-        row.extend(entry.averages.iter().map(|(_, average)| (figure(*average, 4), plain)));
-        row.push(if entry.met { ("yes".to_owned(), GOOD) } else { ("NO".to_owned(), BAD) });
-        row.extend(standing(entry).map(|cell| (cell, plain)));
-        table.row(row);
-    }
-    output.raw(&table.to_string());
-    output.line(styled(FAINT, legend(comparison.tolerance)));
-    if let (Some(objective), Some(optimum)) = (specification.objective(), comparison.optimum) {
-        output.line(styled(
-            FAINT,
-            format!("{}: {} is {}", objective.reward, comparison.best, figure(optimum, 4)),
-        ));
-    }
-    output.line("");
-    for entry in &comparison.methods {
-        output.line(styled(FAINT, format!("{}: {}", entry.method, entry.note)));
-    }
-}
-
-/// The same table for a page.
-pub(crate) fn grid(comparison: &Comparison) -> Grid {
+/// The table of a page.
+fn grid(comparison: &Comparison) -> Grid {
     let cell = |text: String, tone| Cell { text, tone };
     let names =
         comparison.methods.first().map(|first| first.averages.iter().map(|(name, _)| name.to_owned()));
@@ -245,19 +212,19 @@ pub(crate) fn grid(comparison: &Comparison) -> Grid {
     header.extend(names.into_iter().flatten());
     header.push("met".to_owned());
     header.extend(COLUMNS.map(str::to_owned));
-    let mut aims: Vec<Cell> = std::iter::once(String::new())
-        .chain(aims(&comparison.specification))
-        .map(|aim| cell(aim.replace(">=", "≥").replace("<=", "≤"), Tone::Faint))
+    let mut goals: Vec<Cell> = std::iter::once(String::new())
+        .chain(goals(&comparison.specification))
+        .map(|goal| cell(goal.replace(">=", "≥").replace("<=", "≤"), Tone::Faint))
         .collect();
-    aims.resize(header.len(), cell(String::new(), Tone::Faint));
+    goals.resize(header.len(), cell(String::new(), Tone::Faint));
     let rows = comparison.methods.iter().map(|entry| {
         let mut row = vec![cell(entry.method.to_owned(), Tone::Plain)];
-        row.extend(entry.averages.iter().map(|(_, v)| cell(figure(*v, 4), Tone::Plain)));
-        row.push(verdict(entry.met));
+        row.extend(entry.averages.iter().map(|(_, v)| cell(number(*v, 4), Tone::Plain)));
+        row.push(yes_no(entry.met));
         row.extend(standing(entry).map(|text| cell(text, Tone::Plain)));
         row
     });
-    Grid { rows: std::iter::once(aims).chain(rows).collect(), header, note: legend(comparison.tolerance) }
+    Grid { rows: std::iter::once(goals).chain(rows).collect(), header, note: legend(comparison.tolerance) }
 }
 
 /// How far each method is from what is required, and the objective that it has.
@@ -274,7 +241,7 @@ pub(crate) fn margins(comparison: &Comparison) -> Figure {
     });
     let axis = |label: &str| Axis { label: label.to_owned(), ..Axis::default() };
     let mut panels = vec![Panel {
-        title: "how far above what is required".to_owned(),
+        title: "Margin over each requirement".to_owned(),
         plot: Plot::Bars(Bars {
             categories: categories.clone(),
             y: axis("average − bound, share of range"),
@@ -283,8 +250,9 @@ pub(crate) fn margins(comparison: &Comparison) -> Figure {
         }),
     }];
     if let Some(objective) = specification.objective() {
-        let average = |entry: &Entry| entry.averages.get(&objective.reward).copied().unwrap_or(f64::NAN);
-        let best = comparison.optimum.map(|v| format!("; {} is {}", comparison.best, figure(v, 4)));
+        let average =
+            |entry: &MethodEntry| entry.averages.get(&objective.reward).copied().unwrap_or(f64::NAN);
+        let best = comparison.optimum.map(|v| format!("; {} is {}", comparison.best, number(v, 4)));
         panels.push(Panel {
             title: format!("the objective, {}{}", objective.reward, best.unwrap_or_default()),
             plot: Plot::Bars(Bars {
@@ -302,7 +270,7 @@ pub(crate) fn margins(comparison: &Comparison) -> Figure {
     }
     Figure {
         name: "comparison".to_owned(),
-        title: "The methods beside each other".to_owned(),
+        title: "Comparison of methods".to_owned(),
         caption: "Bars are means over runs and reach below 0 where a requirement is missed; whiskers go from the worst \
                   run to the best."
             .to_owned(),
@@ -327,12 +295,12 @@ fn page(comparison: &Comparison, input: &str, command: String) -> Report {
     };
     let mut blocks = vec![Block::Table(grid(comparison)), Block::Figure(margins(comparison))];
     blocks.push(Block::Heading("The methods".to_owned()));
-    let about = |entry: &Entry| Block::Text(format!("{}: {}.", entry.method, entry.note));
+    let about = |entry: &MethodEntry| Block::Text(format!("{}: {}.", entry.method, entry.note));
     blocks.extend(comparison.methods.iter().map(about));
     let mut facts = vec![
         ("input".to_owned(), input.to_owned()),
-        ("runs".to_owned(), budget(comparison)),
-        ("step size".to_owned(), figure(comparison.step_size, 4)),
+        ("runs".to_owned(), amounts(comparison)),
+        ("step size".to_owned(), number(comparison.step_size, 4)),
     ];
     facts.extend(comparison.learner.map(|learner| ("learner".to_owned(), learner.to_owned())));
     facts.extend(machine(comparison.seed));

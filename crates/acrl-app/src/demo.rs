@@ -1,4 +1,4 @@
-//! `acrl demo`: the whole story in about a minute. Trains on the four regions, runs the policy and the baselines, and then
+//! The demo: trains on the four regions, runs the policy and the baselines, and then
 //! changes the requirements and runs the same policy again.
 
 use std::path::Path;
@@ -7,21 +7,18 @@ use std::time::Instant;
 use acrl::{Executor, Requirement, RunReport, Specification, VecTask};
 use acrl_envs::{MethodSetting, Problem, Source, bundled};
 use acrl_learn::Training;
-use acrl_report::{Block, Cell, Figure, Report, Table as Grid, Tone};
-use anyhow::{Context as _, bail, ensure};
+use acrl_report::run_page::{RunSummary, executor_line, machine};
+use acrl_report::{Block, Cell, Figure, Report, Table as Grid, Tone, number};
 use serde::Serialize;
 
-use crate::Verdict;
-use crate::args::{DemoArgs, Global};
 use crate::compare_continuous::{Contest, Contestant};
 use crate::comparison::{Comparison, margins};
+use crate::control::{Control, Progress as _};
 use crate::input::ContinuousProblem;
-use crate::occupancy::Occupation;
-use crate::output::{BAD, FAINT, GOOD, Output, STRONG, Table, count, figure, relation, styled};
+use crate::occupancy::OccupancyGrid;
 use crate::plane::Plane;
-use crate::run_page::{Told, machine, steered, trained};
-use crate::run_policy::{Executed, Plan, advised_steering};
-use crate::watch::{Watch, listen};
+use crate::run_policy::{Plan, PolicyRuns, advised_executor, training_line};
+use crate::{Context as _, Error, bail};
 
 /// The problem: four regions, and travelling takes time.
 const PROBLEM: &str = "planar-speed";
@@ -29,97 +26,105 @@ const RUNS: usize = 20;
 /// What is asked of the same policy afterwards: nearly the other way round, and more in all.
 const CHANGED: [(&str, f64); 4] = [("red", 0.05), ("blue", 0.10), ("green", 0.20), ("orange", 0.35)];
 
-/// The object printed as JSON.
-#[derive(Serialize)]
-struct DemoJson<'a> {
-    met: bool,
-    seconds: f64,
-    report: String,
-    policy: String,
-    comparison: &'a Comparison,
-    first: &'a RunReport,
-    changed: &'a RunReport,
+/// Options of [`demo`].
+#[derive(Debug, Clone)]
+pub struct DemoOptions<'a> {
+    /// The folder for the report and the policy.
+    pub out_dir: &'a Path,
+    /// Environment steps on which each method trains; the learner's default if absent.
+    pub train_steps: Option<u64>,
+    /// The seed of all randomness.
+    pub seed: Option<u64>,
+    /// The command that repeats it, for the page.
+    pub command: &'a str,
 }
 
-/// Does all of it and prints.
-pub(crate) fn demo(args: &DemoArgs, global: &Global, output: &mut Output) -> anyhow::Result<Verdict> {
-    let begin = Instant::now();
-    // Before the work, so that a folder that cannot be written to costs nobody a minute.
-    std::fs::create_dir_all(&args.folder)
-        .with_context(|| format!("cannot create {}", args.folder.display()))?;
+/// The results of [`demo`]. Serialises as the object of `acrl demo --json`.
+#[derive(Debug, Serialize)]
+pub struct Demo {
+    /// True if A-CRL meets all requirements, the first and the changed ones.
+    pub met: bool,
+    /// Seconds in all.
+    pub seconds: f64,
+    /// The path of the page.
+    pub report: String,
+    /// The path of the policy.
+    pub policy: String,
+    /// A-CRL and the baselines.
+    pub comparison: Comparison,
+    /// The runs with the problem's requirements.
+    pub first: RunReport,
+    /// The runs with the changed requirements.
+    pub changed: RunReport,
+    /// The changed requirements.
+    #[serde(skip)]
+    pub changed_specification: Specification,
+    /// Environment steps of the training of A-CRL.
+    #[serde(skip)]
+    pub train_steps: u64,
+    /// Header and rows of the table by requirement.
+    #[serde(skip)]
+    pub table: (Vec<String>, Vec<Vec<Judged>>),
+}
+
+/// Trains A-CRL and the baselines on the four regions, runs them, and runs the same policy with other requirements.
+pub fn demo(options: &DemoOptions<'_>, control: &Control) -> Result<Demo, Error> {
+    let (begin, folder) = (Instant::now(), options.out_dir);
+    // Before the work, so that a folder that cannot be created costs no result.
+    std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let mut problem = problem()?;
-    problem.run.seed = global.seed.unwrap_or(problem.run.seed);
+    problem.run.seed = options.seed.unwrap_or(problem.run.seed);
     problem.run.runs = RUNS;
     let task = VecTask::new(problem.environment.batch(), problem.specification.clone())?;
-    let stop = listen();
     let contest = Contest {
         problem: &problem,
         task: &task,
-        steps: args.budget,
-        seeds: vec![global.seed.unwrap_or(problem.train.seed)],
-        stop: &stop,
+        steps: options.train_steps,
+        seeds: vec![options.seed.unwrap_or(problem.train.seed)],
+        stop: &control.stop,
     };
-    let grid = Occupation::new(&task)?;
-    let bar = output.bar(0, "training A-CRL and five baselines on the same budget");
-    let contestants = contest.hold(MethodSetting::ALL, Some(&grid), &bar)?;
-    bar.finish_and_clear();
+    let grid = OccupancyGrid::new(&task)?;
+    control.message("training A-CRL and five baselines on the same steps".to_owned());
+    let contestants = contest.hold(MethodSetting::ALL, Some(&grid), control)?;
     let ours = contestants.iter().find(|c| c.training.method() == Training::A_CRL);
-    let ours = ours.filter(|_| !stop.requested()).context("stopped by Ctrl-C")?;
+    let ours = ours.filter(|_| !control.stop.requested()).ok_or(Error::Stopped(""))?;
     let comparison = contest.sum_up(&contestants)?;
 
     let changed = changed(&problem.specification)?;
-    let task_changed = VecTask::new(problem.environment.batch(), changed)?;
-    let running = output.bar(ours.run.steps * RUNS as u64, "the same policy, other requirements");
+    let task_changed = VecTask::new(problem.environment.batch(), changed.clone())?;
+    control.message("the same policy, other requirements".to_owned());
+    control.begin(ours.run.steps * RUNS as u64);
     let start = ours.file.multipliers(&task_changed)?;
-    let steering = advised_steering(&ours.run, ours.file.advice);
-    let plan = Plan { task: &task_changed, file: &ours.file, run: &ours.run, start, steering };
-    let watch = Watch { stop: stop.clone(), bar: running };
-    let executed = plan.execute(Some(grid), None, &watch)?;
-    watch.bar.finish_and_clear();
-    ensure!(!stop.requested(), "stopped by Ctrl-C");
+    let executor = advised_executor(&ours.run, ours.file.advice);
+    let plan = Plan { task: &task_changed, file: &ours.file, run: &ours.run, start, executor };
+    let executed = plan.execute(Some(grid), None, None, control)?;
+    if control.stop.requested() {
+        return Err(Error::Stopped(""));
+    }
     let report_changed = plan.report(&executed.runs)?;
 
-    let policy = args.folder.join("policy.safetensors");
+    let policy = folder.join("policy.safetensors");
     ours.file.to_container()?.save(&policy)?;
-    let text = args.folder.join("problem.toml");
+    let text = folder.join("problem.toml");
     std::fs::write(&text, &problem.text).with_context(|| format!("cannot write {}", text.display()))?;
-    let again = Again { task: &task_changed, executed: &executed, report: &report_changed };
-    let seconds = begin.elapsed().as_secs_f64();
-    let command = output.command().to_owned();
-    page(&problem, &task, ours, &comparison, &again, (steering, seconds), command)?.write(&args.folder)?;
-    let met = ours.report.met() && report_changed.met();
-    let report = args.folder.join("report.html");
-    if output.is_json() {
-        output.object(&DemoJson {
-            met,
-            seconds,
-            report: report.display().to_string(),
-            policy: policy.display().to_string(),
-            comparison: &comparison,
-            first: &ours.report,
-            changed: &report_changed,
-        })?;
-    } else {
-        print(&task, ours, &comparison, &again, output);
-        output.line("");
-        output.line(format!("Look at it: {} (or: acrl view {})", report.display(), args.folder.display()));
-        output.line(styled(
-            FAINT,
-            format!("policy: {}; {} s in all", policy.display(), figure(begin.elapsed().as_secs_f64(), 2)),
-        ));
-        output.hint(try_next(&policy));
-    }
-    Ok(if met { Verdict::Good } else { Verdict::Bad })
+    let again = ChangedRuns { task: &task_changed, executed: &executed, report: &report_changed };
+    let (seconds, command) = (begin.elapsed().as_secs_f64(), options.command.to_owned());
+    page(&problem, &task, ours, &comparison, &again, (executor, seconds), command)?.write(folder)?;
+    Ok(Demo {
+        met: ours.report.met() && report_changed.met(),
+        seconds,
+        report: folder.join("report.html").display().to_string(),
+        policy: policy.display().to_string(),
+        table: table(&task, ours, &comparison),
+        comparison,
+        first: ours.report.clone(),
+        changed_specification: changed,
+        train_steps: ours.training.steps(),
+        changed: report_changed,
+    })
 }
 
-fn try_next(policy: &Path) -> String {
-    format!(
-        "Try next: acrl run {} --runs 20 --require 'blue>=0.5', or acrl init planar-speed -o mine.toml",
-        policy.display()
-    )
-}
-
-fn problem() -> anyhow::Result<ContinuousProblem> {
+fn problem() -> Result<ContinuousProblem, Error> {
     let bundled =
         bundled().iter().find(|problem| problem.name == PROBLEM).context("the problem is not bundled")?;
     let problem = Problem::parse(bundled.text)?;
@@ -134,7 +139,7 @@ fn problem() -> anyhow::Result<ContinuousProblem> {
 }
 
 /// The same requirements with other bounds.
-fn changed(specification: &Specification) -> anyhow::Result<Specification> {
+fn changed(specification: &Specification) -> Result<Specification, Error> {
     let mut changed = specification.clone();
     for (name, bound) in CHANGED {
         changed = changed.require(Requirement::at_least(name, bound)?)?;
@@ -143,9 +148,9 @@ fn changed(specification: &Specification) -> anyhow::Result<Specification> {
 }
 
 /// The runs with the changed requirements.
-struct Again<'a> {
+struct ChangedRuns<'a> {
     task: &'a VecTask<'a>,
-    executed: &'a Executed,
+    executed: &'a PolicyRuns,
     report: &'a RunReport,
 }
 
@@ -153,15 +158,22 @@ struct Again<'a> {
 fn shown(comparison: &Comparison) -> impl Iterator<Item = (&'static str, usize)> + '_ {
     let lines = comparison.methods.iter().enumerate();
     lines
-        .filter(|(_, entry)| !entry.method().ends_with("online") && entry.method() != "a-crl")
-        .map(|(index, entry)| (entry.method().trim_end_matches(", stopped"), index))
+        .filter(|(_, entry)| !entry.method.ends_with("online") && entry.method != "A-CRL")
+        .map(|(index, entry)| (entry.method.trim_end_matches(", stopped"), index))
 }
 
-const NOTE: &str = "Means over runs, marked by whether the worst run meets the requirement too. Baselines trained on the same \
+/// The note below the table.
+pub const NOTE: &str = "Means over runs, marked by whether the worst run meets the requirement too. Baselines trained on the same \
                     steps; shown is the policy that each is left with.";
 
-/// What a cell says, and whether that is good.
-type Judged = (String, Option<bool>);
+/// The text of a cell, and whether that is good, where it is judged.
+pub type Judged = (String, Option<bool>);
+
+/// ">=" or "<=" and the bound.
+fn relation(requirement: &Requirement) -> String {
+    let sign = if requirement.sign() > 0.0 { ">=" } else { "<=" };
+    format!("{sign} {}", number(requirement.bound(), 4))
+}
 
 /// A share of the time.
 fn share(value: f64) -> String {
@@ -170,7 +182,7 @@ fn share(value: f64) -> String {
 
 /// The table by requirement: its bound, A-CRL on average and in the worst run, and each baseline on average.
 fn table(task: &VecTask<'_>, ours: &Contestant, comparison: &Comparison) -> (Vec<String>, Vec<Vec<Judged>>) {
-    let mut header: Vec<String> = ["", "bound", "a-crl", "worst run"].map(str::to_owned).to_vec();
+    let mut header: Vec<String> = ["", "bound", "A-CRL", "worst run"].map(str::to_owned).to_vec();
     header.extend(shown(comparison).map(|(name, _)| name.to_owned()));
     let mut rows = Vec::new();
     for (i, r) in task.specification().requirements().iter().enumerate() {
@@ -178,13 +190,13 @@ fn table(task: &VecTask<'_>, ours: &Contestant, comparison: &Comparison) -> (Vec
         let (average, worst) = entry.map_or((f64::NAN, f64::NAN), |e| (e.average, e.worst));
         let mut row = vec![
             (r.name().to_owned(), None),
-            (relation(r, 4), None),
+            (relation(r), None),
             (share(average), None),
             (share(worst), entry.map(|e| e.met)),
         ];
         for (_, index) in shown(comparison) {
             let line = &comparison.methods[index];
-            let average = line.averages().get(r.name()).copied().unwrap_or(f64::NAN);
+            let average = line.averages.get(r.name()).copied().unwrap_or(f64::NAN);
             row.push((share(average), Some(line.margin(i) >= -comparison.tolerance)));
         }
         rows.push(row);
@@ -193,61 +205,10 @@ fn table(task: &VecTask<'_>, ours: &Contestant, comparison: &Comparison) -> (Vec
     let runs = |[met, of]: [usize; 2]| (format!("{met} of {of}"), Some(met == of));
     let mut last = vec![("runs met".to_owned(), None), (String::new(), None), (String::new(), None)];
     let lines = || comparison.methods.iter();
-    last.extend(lines().filter(|line| line.method() == "a-crl").map(|line| runs(line.runs_met())));
-    last.extend(shown(comparison).map(|(_, index)| runs(comparison.methods[index].runs_met())));
+    last.extend(lines().filter(|line| line.method == "A-CRL").map(|line| runs(line.runs_met)));
+    last.extend(shown(comparison).map(|(_, index)| runs(comparison.methods[index].runs_met)));
     rows.push(last);
     (header, rows)
-}
-
-fn print(
-    task: &VecTask<'_>,
-    ours: &Contestant,
-    comparison: &Comparison,
-    again: &Again<'_>,
-    output: &mut Output,
-) {
-    let (header, rows) = table(task, ours, comparison);
-    output.line(styled(STRONG, "Four regions, each to be watched for a share of the time"));
-    output.line(format!(
-        "one policy for all multipliers ({}, {}), {} of {}",
-        ours.training.learner(),
-        count(ours.training.steps(), "training step"),
-        count(ours.report.runs as u64, "run"),
-        count(ours.report.steps, "step")
-    ));
-    output.line("");
-    let mut printed = Table::new(&header.iter().map(String::as_str).collect::<Vec<_>>());
-    let style = |good: &Option<bool>| match good {
-        Some(true) => GOOD,
-        Some(false) => BAD,
-        None => anstyle::Style::new(),
-    };
-    for row in &rows {
-        printed.row(row.iter().map(|(cell, good)| (cell.clone(), style(good))).collect());
-    }
-    output.raw(&printed.to_string());
-    output.line(styled(FAINT, NOTE));
-    output.line("");
-    output.line(styled(STRONG, "Other requirements, the same policy: nothing is trained again"));
-    output.line("");
-    let mut printed = Table::new(&["", "bound", "average", "worst run", "certified within", "met"]);
-    for (r, (name, entry)) in
-        again.task.specification().requirements().iter().zip(again.report.requirements.iter())
-    {
-        let plain = anstyle::Style::new();
-        let mut row: Vec<(String, anstyle::Style)> = [
-            name.to_owned(),
-            relation(r, 4),
-            figure(entry.average, 3),
-            figure(entry.worst, 3),
-            figure(entry.certificate, 2),
-        ]
-        .map(|cell| (cell, plain))
-        .into();
-        row.push(if entry.met { ("yes".to_owned(), GOOD) } else { ("NO".to_owned(), BAD) });
-        printed.row(row);
-    }
-    output.raw(&printed.to_string());
 }
 
 fn page(
@@ -255,21 +216,21 @@ fn page(
     task: &VecTask<'_>,
     ours: &Contestant,
     comparison: &Comparison,
-    again: &Again<'_>,
-    (steering, seconds): (Executor, f64),
+    again: &ChangedRuns<'_>,
+    (executor, seconds): (Executor, f64),
     command: String,
-) -> anyhow::Result<Report> {
+) -> Result<Report, Error> {
     let tolerance = ours.run.tolerance;
-    let first = Told {
+    let first = RunSummary {
         specification: task.specification(),
         report: &ours.report,
-        course: &ours.executed.course,
+        history: &ours.executed.history,
         tolerance,
     };
-    let second = Told {
+    let second = RunSummary {
         specification: again.task.specification(),
         report: again.report,
-        course: &again.executed.course,
+        history: &again.executed.history,
         tolerance,
     };
     let plane = Plane::new(&problem.environment).context("the demo is in the plane")?;
@@ -300,7 +261,7 @@ fn page(
     ];
     blocks.extend(first.figures("").into_iter().map(Block::Figure));
     blocks.push(heading("What the policy does"));
-    let pictures = plane.figures(task, &ours.file, &ours.report, ours.executed.occupation.as_ref())?;
+    let pictures = plane.figures(task, &ours.file, &ours.report, ours.executed.occupancy.as_ref())?;
     blocks.extend(pictures.into_iter().map(Block::Figure));
     blocks.push(heading("Other requirements, the same policy"));
     blocks.push(text(
@@ -309,16 +270,16 @@ fn page(
     ));
     blocks.push(Block::Table(second.table()));
     blocks.extend(second.figures("changed-").into_iter().take(2).map(Block::Figure));
-    let map = again.executed.occupation.as_ref().map(|o| plane.occupation("changed-occupation", o));
+    let map = again.executed.occupancy.as_ref().map(|o| plane.occupancy("changed-occupancy", o));
     blocks.extend(map.map(|figure: Figure| Block::Figure(figure)));
     let mut facts = vec![
         ("problem".to_owned(), PROBLEM.to_owned()),
-        ("trained".to_owned(), trained(&ours.file.training)),
-        ("steered by".to_owned(), steered(steering)),
-        ("step size".to_owned(), figure(ours.run.step_size, 4)),
-        ("tolerance".to_owned(), figure(tolerance, 3)),
+        ("trained".to_owned(), training_line(&ours.file.training)),
+        ("executor".to_owned(), executor_line(executor)),
+        ("step size".to_owned(), number(ours.run.step_size, 4)),
+        ("tolerance".to_owned(), number(tolerance, 3)),
         ("epoch".to_owned(), format!("{} at the end", ours.report.epoch)),
-        ("took".to_owned(), format!("{} s", figure(seconds, 2))),
+        ("took".to_owned(), format!("{} s", number(seconds, 2))),
     ];
     facts.extend(machine(ours.run.seed));
     Ok(Report {
@@ -327,9 +288,9 @@ fn page(
             "{} {}",
             first.lead(),
             if again.report.met() {
-                "So are others, asked for afterwards, by the same policy."
+                "The same policy also meets the changed requirements."
             } else {
-                "Of others, asked for afterwards, not all are."
+                "Not all of the changed requirements are met."
             }
         ),
         good: Some(ours.report.met() && again.report.met()),

@@ -1,4 +1,4 @@
-//! From the command line's words to a model, a specification and settings.
+//! Problems, models and policies, read from files.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,42 +8,42 @@ use acrl_envs::{Continuous, Problem, RunSettings, TrainSettings, bundled};
 use acrl_exact::{Executable, FiniteTask, drn, npz};
 use acrl_files::Container;
 use acrl_learn::PolicyFile;
-use anyhow::{Context as _, bail};
 use serde::Serialize;
 
-use crate::answer_file::{AnswerFile, is_answer};
-use crate::args::{EpochArg, Execution, Source};
+use crate::options::{EpochOption, ExecutionOptions};
+use crate::solution_file::{SolutionFile, is_answer};
+use crate::{Context as _, Error, bail};
 
-/// A finite problem, ready to work on.
+/// A finite model with its specification and settings.
 #[derive(Debug, Clone)]
-pub struct Loaded {
+pub struct FiniteProblem {
     pub(crate) model: Arc<FiniteCmdp>,
     pub(crate) specification: Specification,
     pub(crate) run: RunSettings,
     pub(crate) train: TrainSettings,
-    /// The answer that came with it, if it was solved before.
-    pub(crate) answered: Option<Answered>,
+    /// The solution, if it was read from a policy file of `acrl solve`.
+    pub(crate) solved: Option<SolvedPolicy>,
 }
 
-/// What a solved policy was solved for, and how it acts.
+/// A solved policy: the specification it was solved for, and its executor.
 #[derive(Debug, Clone)]
-pub(crate) struct Answered {
+pub(crate) struct SolvedPolicy {
     pub(crate) specification: Specification,
     pub(crate) answer: Arc<Executable>,
     /// Set when it runs.
-    pub(crate) acting: Acting,
+    pub(crate) executor: FiniteExecutor,
 }
 
-/// What turns multipliers into behaviour.
+/// The executor of a finite problem: how actions follow from multipliers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Acting {
-    /// π(λ) by the model.
+pub enum FiniteExecutor {
+    /// π(λ), computed from the model.
     Exact,
-    /// Of the policies of the mixture the best at λ.
-    Policies,
-    /// The mixture, by the clock.
-    Mixture,
+    /// The best policy of the mixture at λ.
+    PolicySet,
+    /// Time sharing: each policy of the mixture for its share of the time.
+    TimeSharing,
 }
 
 /// A continuous problem.
@@ -64,11 +64,11 @@ pub struct PolicyProblem {
     pub(crate) file: PolicyFile,
 }
 
-/// What there is to work on.
+/// An input of the use cases.
 #[derive(Debug)]
 pub enum Input {
     /// A finite problem or model.
-    Finite(Box<Loaded>),
+    Finite(Box<FiniteProblem>),
     /// A continuous problem.
     Continuous(Box<ContinuousProblem>),
     /// A trained policy.
@@ -76,31 +76,34 @@ pub enum Input {
 }
 
 impl Input {
-    /// Reads what the command line names and applies its objective and requirements.
-    pub(crate) fn open(source: &Source) -> anyhow::Result<Self> {
-        let mut input = Self::read(&source.input)?;
-        input.ask(&source.input, source.objective(), &source.require)?;
-        if let Some(rewards) = input.asks_nothing() {
+    /// Reads an input and sets its objective and requirements, of which there must be some.
+    pub fn open(
+        name: &str,
+        objective: Option<Objective>,
+        requirements: &[Requirement],
+    ) -> Result<Self, Error> {
+        let mut input = Self::read(name)?;
+        input.specify(name, objective, requirements)?;
+        if let Some(rewards) = input.unspecified() {
             bail!(
-                "{}: nothing to achieve: name an objective with --maximize or --minimize, or a requirement \
+                "{name}: nothing to achieve: name an objective with --maximize or --minimize, or a requirement \
                  with --require; its rewards are {}",
-                source.input,
                 names(rewards)
             );
         }
         Ok(input)
     }
 
-    /// Takes another objective, if one is given; requirements replace those on the same reward and side, or are added. `name`
-    /// is what messages call it.
-    pub fn ask(
+    /// Sets the objective, if one is given, and requirements, which replace those on the same reward and side or are
+    /// added. `name` is the input's name in messages.
+    pub fn specify(
         &mut self,
         name: &str,
         objective: Option<Objective>,
         requirements: &[Requirement],
-    ) -> anyhow::Result<()> {
+    ) -> Result<(), Error> {
         let specification = match self {
-            Self::Finite(loaded) => &mut loaded.specification,
+            Self::Finite(problem) => &mut problem.specification,
             Self::Continuous(problem) => &mut problem.specification,
             Self::Policy(policy) => {
                 policy.problem.specification = rebound(policy, name, objective, requirements)?;
@@ -116,10 +119,10 @@ impl Input {
         Ok(())
     }
 
-    /// The rewards there are, if nothing is asked of them.
-    pub fn asks_nothing(&self) -> Option<&[String]> {
+    /// The names of the rewards, if there is neither an objective nor a requirement.
+    pub fn unspecified(&self) -> Option<&[String]> {
         let (specification, rewards) = match self {
-            Self::Finite(loaded) => (&loaded.specification, loaded.model.reward_names()),
+            Self::Finite(problem) => (&problem.specification, problem.model.reward_names()),
             Self::Continuous(problem) => (&problem.specification, problem.environment.batch().reward_names()),
             Self::Policy(_) => return None,
         };
@@ -127,7 +130,7 @@ impl Input {
     }
 
     /// Reads a problem, a model or a policy by the path of its file, or a bundled problem by its name.
-    pub fn read(input: &str) -> anyhow::Result<Self> {
+    pub fn read(input: &str) -> Result<Self, Error> {
         const EXPECTED: &str =
             "expected a problem (.toml), a model (.drn or .npz) or a trained policy (.safetensors)";
         let path = Path::new(input);
@@ -149,7 +152,7 @@ impl Input {
         }
     }
 
-    fn from_problem(text: String, path: &Path) -> anyhow::Result<Self> {
+    fn from_problem(text: String, path: &Path) -> Result<Self, Error> {
         let problem = Problem::parse(&text).with_context(|| path.display().to_string())?;
         let Problem { source, specification, run, train, .. } = problem;
         let model = match source {
@@ -162,22 +165,25 @@ impl Input {
                 return Ok(Self::Continuous(Box::new(problem)));
             }
         };
-        Ok(Self::Finite(Box::new(Loaded { model, specification, run, train, answered: None })))
+        Ok(Self::Finite(Box::new(FiniteProblem { model, specification, run, train, solved: None })))
     }
 
-    fn from_policy(path: &Path) -> anyhow::Result<Self> {
+    fn from_policy(path: &Path) -> Result<Self, Error> {
         let container = Container::load(path)?;
         if is_answer(&container) {
-            let file = AnswerFile::from_container(container).with_context(|| path.display().to_string())?;
-            let mut loaded = match Self::from(file.model) {
-                Self::Finite(loaded) => loaded,
+            let file = SolutionFile::from_container(container).with_context(|| path.display().to_string())?;
+            let mut problem = match Self::from(file.model) {
+                Self::Finite(problem) => problem,
                 _ => bail!("{}: its model is not finite", path.display()),
             };
-            loaded.specification = file.specification.clone();
+            problem.specification = file.specification.clone();
             let answer = Arc::new(file.answer);
-            loaded.answered =
-                Some(Answered { specification: file.specification, answer, acting: Acting::Policies });
-            return Ok(Self::Finite(loaded));
+            problem.solved = Some(SolvedPolicy {
+                specification: file.specification,
+                answer,
+                executor: FiniteExecutor::PolicySet,
+            });
+            return Ok(Self::Finite(problem));
         }
         let file = PolicyFile::from_container(container).with_context(|| path.display().to_string())?;
         let embedded = || format!("{}: the problem that it embeds", path.display());
@@ -194,25 +200,25 @@ impl Input {
 }
 
 impl From<Arc<FiniteCmdp>> for Input {
-    /// A model of which nothing is asked yet. It may be shared with others.
+    /// A model without a specification.
     fn from(model: Arc<FiniteCmdp>) -> Self {
-        Self::Finite(Box::new(Loaded {
+        Self::Finite(Box::new(FiniteProblem {
             model,
             specification: Specification::default(),
             run: RunSettings::default(),
             train: TrainSettings::default(),
-            answered: None,
+            solved: None,
         }))
     }
 }
 
-/// The specification of a policy with other bounds: other things cannot be had without training.
+/// The specification of a policy with other bounds; other changes need training.
 fn rebound(
     policy: &PolicyProblem,
     name: &str,
     objective: Option<Objective>,
     requirements: &[Requirement],
-) -> anyhow::Result<Specification> {
+) -> Result<Specification, Error> {
     let trained = &policy.problem.specification;
     if let Some(objective) = objective.filter(|o| trained.objective() != Some(o)) {
         bail!(
@@ -238,16 +244,11 @@ fn rebound(
     Ok(specification)
 }
 
-impl Loaded {
-    /// Opens a finite problem.
-    pub(crate) fn new(source: &Source) -> anyhow::Result<Self> {
-        Self::of(&source.input, Input::open(source)?)
-    }
-
+impl FiniteProblem {
     /// The finite problem that an input is.
-    pub(crate) fn of(name: &str, input: Input) -> anyhow::Result<Self> {
+    pub(crate) fn of(name: &str, input: Input) -> Result<Self, Error> {
         match input {
-            Input::Finite(loaded) => Ok(*loaded),
+            Input::Finite(problem) => Ok(*problem),
             Input::Continuous(_) => bail!(
                 "{name} is continuous, expected a finite problem or model; train a policy for it with: acrl train {name} \
                  -o policy.safetensors"
@@ -259,17 +260,17 @@ impl Loaded {
     }
 
     /// Lets the command line override the problem's settings.
-    pub(crate) fn apply(&mut self, execution: &Execution, seed: Option<u64>) {
+    pub(crate) fn apply(&mut self, execution: &ExecutionOptions, seed: Option<u64>) {
         apply(&mut self.run, execution, seed);
     }
 
     /// The model with what is required of it.
-    pub(crate) fn task(&self) -> anyhow::Result<FiniteTask<'_>> {
+    pub(crate) fn task(&self) -> Result<FiniteTask<'_>, Error> {
         Ok(FiniteTask::new(&self.model, &self.specification)?)
     }
 
     /// Dual dynamics as the settings say, each reward in units of its range.
-    pub(crate) fn dynamics(&self, task: &FiniteTask<'_>) -> anyhow::Result<DualDynamics> {
+    pub(crate) fn dynamics(&self, task: &FiniteTask<'_>) -> Result<DualDynamics, Error> {
         self.dynamics_with(task, self.run.epoch_length())
     }
 
@@ -278,14 +279,14 @@ impl Loaded {
         &self,
         task: &FiniteTask<'_>,
         epoch: EpochLength,
-    ) -> anyhow::Result<DualDynamics> {
+    ) -> Result<DualDynamics, Error> {
         let requirements = self.specification.requirements().to_vec();
         let dynamics = DualDynamics::new(requirements, self.run.step_size, epoch)?;
         Ok(dynamics.with_scales(task.objective_scale(), task.scales())?)
     }
 
-    /// The course of runs that has yet to be filled.
-    pub(crate) fn course(&self, task: &FiniteTask<'_>) -> History {
+    /// The history of runs that has yet to be filled.
+    pub(crate) fn history(&self, task: &FiniteTask<'_>) -> History {
         History::new(&self.specification, task.scales(), self.run.tolerance, self.run.steps)
     }
 
@@ -296,32 +297,32 @@ impl Loaded {
 }
 
 /// Lets the command line override the settings of a problem.
-pub(crate) fn apply(run: &mut RunSettings, execution: &Execution, seed: Option<u64>) {
+pub(crate) fn apply(run: &mut RunSettings, execution: &ExecutionOptions, seed: Option<u64>) {
     run.steps = execution.steps.unwrap_or(run.steps);
     run.runs = execution.runs.map_or(run.runs, |runs| runs as usize);
     run.step_size = execution.step_size.unwrap_or(run.step_size);
     run.step_size_given |= execution.step_size.is_some();
     run.tolerance = execution.tolerance.unwrap_or(run.tolerance);
     run.seed = seed.unwrap_or(run.seed);
-    run.epoch_given |= matches!(execution.epoch, Some(EpochArg::Fixed(_)));
+    run.epoch_given |= matches!(execution.epoch, Some(EpochOption::Fixed(_)));
     match execution.epoch {
-        Some(EpochArg::Fixed(steps)) => run.epoch = acrl_envs::EpochSetting::Fixed(steps),
-        Some(EpochArg::Auto) => run.epoch = acrl_envs::EpochSetting::Auto,
+        Some(EpochOption::Fixed(steps)) => run.epoch = acrl_envs::EpochSetting::Fixed(steps),
+        Some(EpochOption::Auto) => run.epoch = acrl_envs::EpochSetting::Auto,
         None => {}
     }
 }
 
-fn read_text(path: &Path) -> anyhow::Result<String> {
+fn read_text(path: &Path) -> Result<String, Error> {
     let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
     String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
         let line = 1 + error.as_bytes()[..at].iter().filter(|b| **b == b'\n').count();
-        anyhow::anyhow!("{}: line {line}: the file is not text in UTF-8", path.display())
+        Error::Input(format!("{}: line {line}: the file is not text in UTF-8", path.display()))
     })
 }
 
 /// Reads a finite model in Storm's explicit format (.drn) or as arrays of NumPy and SciPy (.npz).
-pub fn read_model(path: &Path) -> anyhow::Result<FiniteCmdp> {
+pub fn read_model(path: &Path) -> Result<FiniteCmdp, Error> {
     let cannot = || format!("cannot read {}", path.display());
     let place = || path.display().to_string();
     match path.extension().and_then(|e| e.to_str()) {

@@ -1,29 +1,30 @@
-//! The occupation measure: where runs spend their time, over the first two coordinates.
+//! The occupancy measure: where runs spend their time, over the first two coordinates.
 
 use std::fmt::Write as _;
 
 use acrl::{BatchMatrix, Interval, VecTask};
-use anyhow::ensure;
+
+use crate::{Error, ensure};
 
 /// Counts of visits on a grid of cells.
 #[derive(Debug, Clone)]
-pub(crate) struct Occupation {
+pub(crate) struct OccupancyGrid {
     ranges: [Interval; 2],
     counts: Vec<u64>,
 }
 
-impl Occupation {
+impl OccupancyGrid {
     /// Cells along a side: a quarter each in a box of 10, so that cells end where the regions of the paper do.
     pub(crate) const CELLS: usize = 40;
 
     /// Needs an environment whose first two observations are coordinates with a finite range.
-    pub(crate) fn new(task: &VecTask<'_>) -> anyhow::Result<Self> {
+    pub(crate) fn new(task: &VecTask<'_>) -> Result<Self, Error> {
         let (environment, space) = (task.environment(), task.environment().observation_space());
         ensure!(
             environment.state_dimension() >= 2
                 && space.len() >= 2
                 && space[..2].iter().all(|r| r.is_bounded()),
-            "--occupation needs a state with two coordinates of finite range"
+            "--occupancy needs a state with two coordinates of finite range"
         );
         Ok(Self { ranges: [space[0], space[1]], counts: vec![0; Self::CELLS * Self::CELLS] })
     }
@@ -72,15 +73,16 @@ mod tests {
     #[test]
     fn shares_add_up_to_one_and_edges_count() {
         let ranges = [Interval::new(0.0, 10.0), Interval::new(-1.0, 1.0)];
-        let mut occupation = Occupation { ranges, counts: vec![0; Occupation::CELLS * Occupation::CELLS] };
+        let mut occupancy =
+            OccupancyGrid { ranges, counts: vec![0; OccupancyGrid::CELLS * OccupancyGrid::CELLS] };
         let mut state = BatchMatrix::zeros(2, 2);
         state.set_column(0, &[0.0, -1.0]);
         state.set_column(1, &[10.0, 1.0]);
-        occupation.visit(&state);
-        let csv = occupation.to_csv();
+        occupancy.visit(&state);
+        let csv = occupancy.to_csv();
         let shares: Vec<f64> =
             csv.lines().skip(1).map(|line| line.rsplit(',').next().unwrap().parse().unwrap()).collect();
-        assert_eq!((shares[0], shares[Occupation::CELLS * Occupation::CELLS - 1]), (0.5, 0.5));
+        assert_eq!((shares[0], shares[OccupancyGrid::CELLS * OccupancyGrid::CELLS - 1]), (0.5, 0.5));
         assert_eq!(shares.iter().sum::<f64>(), 1.0);
     }
 }

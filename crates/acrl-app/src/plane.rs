@@ -5,10 +5,11 @@ use std::f64::consts::TAU;
 use acrl::{ActionPart, BatchMatrix, Rng, RunReport, VecPolicy as _, VecTask};
 use acrl_envs::{Continuous, Region as Place, Shape};
 use acrl_learn::{PolicyFile, TrainedPolicy};
+use acrl_report::run_figures::colours;
 use acrl_report::{Area, Arrow, Colour, Field, Figure, Heat, Model, Panel, Plot, Region, Slider};
 
-use crate::occupancy::Occupation;
-use crate::run_figures::colours;
+use crate::Error;
+use crate::occupancy::OccupancyGrid;
 
 /// Arrows along a side.
 const ARROWS: usize = 17;
@@ -70,7 +71,7 @@ impl<'a> Plane<'a> {
     }
 
     /// Where the runs spent their time.
-    pub(crate) fn occupation(&self, name: &str, occupation: &Occupation) -> Figure {
+    pub(crate) fn occupancy(&self, name: &str, occupancy: &OccupancyGrid) -> Figure {
         Figure {
             name: name.to_owned(),
             title: "Where the time goes".to_owned(),
@@ -81,8 +82,8 @@ impl<'a> Plane<'a> {
                 plot: Plot::Heat(Heat {
                     area: self.area,
                     regions: self.regions(),
-                    columns: Occupation::CELLS,
-                    shares: occupation.shares(),
+                    columns: OccupancyGrid::CELLS,
+                    shares: occupancy.shares(),
                 }),
             }],
         }
@@ -95,7 +96,7 @@ impl<'a> Plane<'a> {
         task: &VecTask<'_>,
         policy: &TrainedPolicy,
         multipliers: &[f64],
-    ) -> anyhow::Result<Figure> {
+    ) -> Result<Figure, Error> {
         let specification = task.specification();
         let names = specification.names();
         let most = nice(2.0 * multipliers.iter().copied().fold(0.0, f64::max));
@@ -139,14 +140,14 @@ impl<'a> Plane<'a> {
         task: &VecTask<'_>,
         file: &PolicyFile,
         report: &RunReport,
-        occupation: Option<&Occupation>,
-    ) -> anyhow::Result<Vec<Figure>> {
+        occupancy: Option<&OccupancyGrid>,
+    ) -> Result<Vec<Figure>, Error> {
         let mut figures = Vec::new();
         if !file.policy.is_blind() {
             let multipliers: Vec<f64> = report.multipliers.iter().map(|(_, m)| m.mean).collect();
             figures.push(self.field("policy", task, &file.policy, &multipliers)?);
         }
-        figures.extend(occupation.map(|occupation| self.occupation("occupation", occupation)));
+        figures.extend(occupancy.map(|occupancy| self.occupancy("occupancy", occupancy)));
         Ok(figures)
     }
 
@@ -156,7 +157,7 @@ impl<'a> Plane<'a> {
         task: &VecTask<'_>,
         policy: &TrainedPolicy,
         multipliers: &[f64],
-    ) -> anyhow::Result<Vec<Arrow>> {
+    ) -> Result<Vec<Arrow>, Error> {
         let environment = task.environment();
         let num_envs = ARROWS * ARROWS;
         let mut observation = BatchMatrix::zeros(environment.observation_space().len(), num_envs);

@@ -1,41 +1,54 @@
-//! `acrl problems`: what comes with the program.
+//! The bundled problems.
+
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::path::Path;
 
 use acrl_envs::{Bundled, Problem, Source, bundled};
 use serde::Serialize;
 
-use crate::Verdict;
-use crate::output::{Output, STRONG, styled};
+use crate::{Context as _, Error};
 
-#[derive(Serialize)]
-struct Entry {
-    name: &'static str,
-    summary: &'static str,
-    /// Whether it needs training.
-    continuous: bool,
+/// A bundled problem.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct BundledProblem {
+    /// The name.
+    pub name: &'static str,
+    /// A summary in a line.
+    pub summary: &'static str,
+    /// True if it is continuous, and so needs training.
+    pub continuous: bool,
+    /// The problem file.
+    #[serde(skip)]
+    pub text: &'static str,
 }
 
-fn continuous(problem: &Bundled) -> bool {
-    matches!(Problem::parse(problem.text), Ok(Problem { source: Source::Continuous(_), .. }))
+/// The bundled problems.
+pub fn problems() -> Vec<BundledProblem> {
+    let continuous =
+        |b: &Bundled| matches!(Problem::parse(b.text), Ok(Problem { source: Source::Continuous(_), .. }));
+    let entry = |b: &Bundled| BundledProblem {
+        name: b.name,
+        summary: b.summary,
+        continuous: continuous(b),
+        text: b.text,
+    };
+    bundled().iter().map(entry).collect()
 }
 
-/// Lists the bundled problems.
-pub(crate) fn problems(output: &mut Output) -> anyhow::Result<Verdict> {
-    if output.is_json() {
-        let entry = |b: &Bundled| Entry { name: b.name, summary: b.summary, continuous: continuous(b) };
-        let list: Vec<Entry> = bundled().iter().map(entry).collect();
-        output.object(&serde_json::json!({ "problems": list }))?;
-        return Ok(Verdict::Good);
-    }
-    let width = bundled().iter().map(|b| b.name.len()).max().unwrap_or(0);
-    for problem in bundled() {
-        let padding = " ".repeat(width - problem.name.len());
-        output.line(format!("{}{padding}  {}", styled(STRONG, problem.name), problem.summary));
-    }
-    let trained: Vec<&str> = bundled().iter().filter(|b| continuous(b)).map(|b| b.name).collect();
-    output.hint(format!(
-        "Try next: acrl solve NAME, acrl run NAME, or acrl init NAME -o my.toml to edit one. {} are continuous: acrl \
-         train NAME -o policy.safetensors.",
-        trained.join(", ")
-    ));
-    Ok(Verdict::Good)
+/// The problem file of this name.
+pub fn problem_text(name: &str) -> Result<&'static str, Error> {
+    let found = bundled().iter().find(|b| b.name == name).map(|b| b.text);
+    found.with_context(|| {
+        let names: Vec<&str> = bundled().iter().map(|b| b.name).collect();
+        format!("no bundled problem is called '{name}': there are {}", names.join(", "))
+    })
+}
+
+/// Writes a bundled problem file; never over a file that exists.
+pub fn init(name: &str, path: &Path) -> Result<(), Error> {
+    let text = problem_text(name)?;
+    let file = OpenOptions::new().write(true).create_new(true).open(path);
+    let mut file = file.with_context(|| format!("cannot create {}", path.display()))?;
+    file.write_all(text.as_bytes()).with_context(|| format!("cannot write {}", path.display()))
 }

@@ -1,338 +1,290 @@
-//! `acrl run`: Algorithm 2 with the exact π(s, λ) or a trained one, many times, and a report on every requirement.
+//! Running: Algorithm 2 with the exact π(s, λ) or a trained one, many times, and a report on every requirement.
 
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Mutex;
 
 use acrl::{
-    Certificate, DiagnosisInput, DualDynamics, EpochLength, Event, Execution as Executed, Executor, History,
-    Multipliers, Observer, Rng, RunReport, Snapshot, Specification, Task, Verdict as Matter, execute_runs,
-    execute_watched,
+    Certificate, DiagnosisInput, DualDynamics, EpochLength, Event, Execution, Executor, History, Multipliers,
+    Observer, Rng, RunReport, Snapshot, Specification, Task, Verdict, execute_runs, execute_watched,
 };
-use acrl_envs::RunSettings;
 use acrl_exact::{
     ExactPolicy, FiniteTask, MixedPolicy, Solution, SolveOptions, SteeredPolicy, almost_sure, solve, witness,
 };
-use acrl_report::{Figure, Report};
-use anyhow::{Context as _, bail, ensure};
+use acrl_report::run_page::{Notes, RunSummary, run_page};
+use acrl_report::{Figure, Report, count};
 use serde::{Deserialize, Serialize};
 
-use crate::Verdict;
-use crate::args::{Execution, Global, RunArgs, Start};
-use crate::folder::{Folder, page_line};
-use crate::input::{Acting, Answered, Input, Loaded};
-use crate::log::Log;
-use crate::output::{Output, count};
-use crate::report::{Beside, print};
-use crate::run_page::{Remarks, Told, run_page};
+use crate::control::{Control, Progress as _, Stop};
+use crate::event_log::EventLog;
+use crate::input::{FiniteExecutor, FiniteProblem, Input, SolvedPolicy};
+use crate::options::{ExecutionOptions, InitMultipliers};
+use crate::run_folder::RunWriter;
 use crate::run_policy::{self, PolicyRun};
 use crate::solve::objective_sign;
-use crate::watch::{Stop, Watch, listen};
+use crate::{Context as _, Error, bail, ensure};
 
-/// Runs and prints.
-pub(crate) fn verb(args: &RunArgs, global: &Global, output: &mut Output) -> anyhow::Result<Verdict> {
-    let (name, input) = (&args.source.input, Input::open(&args.source)?);
-    let options = RunOptions {
-        execution: args.execution.clone(),
-        seed: global.seed,
-        start: args.start.clone(),
-        steering: args.steering,
-        mixture: args.mixture,
-        pictures: args.folder.is_some(),
-    };
-    let files = Files {
-        log: args.log.as_deref(),
-        folder: args.folder.as_deref().map(|path| (path, args.replace)),
-        occupation: args.occupation.as_deref(),
-    };
-    let watch = Watch { stop: listen(), bar: output.bar(0, "running") };
-    let (run, folder) = execute(name, input, &options, &files, &watch)?;
-    watch.bar.finish_and_clear();
-    if run.stopped {
-        output.warn("stopped by Ctrl-C: this is about the steps taken so far");
-    }
-    if let Some(folder) = folder {
-        folder.finish(&run.certificate, &run.page(name, output.command()), run.problem.as_deref())?;
-    }
-    if output.is_json() {
-        output.object(&run)?;
-    } else {
-        run.print(args, output);
-    }
-    Ok(Verdict::of(run.met))
-}
-
-/// How to run. What is left out is as the problem says, or as a trained policy advises.
+/// Options of [`run`]. What is absent is as in the problem file, or as a trained policy recommends.
 #[derive(Debug, Clone, Default)]
 pub struct RunOptions {
     /// Steps, runs, step size, epoch and tolerance.
-    pub execution: Execution,
+    pub execution: ExecutionOptions,
     /// The seed of all randomness.
     pub seed: Option<u64>,
     /// The multipliers that a trained policy starts with.
-    pub start: Option<Start>,
-    /// What turns multipliers into behaviour, for a trained policy.
-    pub steering: Option<Executor>,
-    /// Whether a solved policy is executed as a mixture, by the clock.
-    pub mixture: bool,
-    /// Whether the page is to show what a trained policy does, where it acts in the plane.
+    pub init_multipliers: Option<InitMultipliers>,
+    /// The executor of a trained policy.
+    pub executor: Option<Executor>,
+    /// Time sharing: execute the mixture of a solved policy on a fixed schedule.
+    pub time_sharing: bool,
+    /// Draw the behaviour of a trained policy in the plane for the page, where its environment is planar.
     pub pictures: bool,
 }
 
-/// What is to be written while it runs.
-#[derive(Default)]
-pub(super) struct Files<'a> {
+/// Files that [`run_to_files`] writes.
+#[derive(Debug, Clone, Default)]
+pub struct RunFiles<'a> {
     /// The events of the first run.
-    pub(super) log: Option<&'a Path>,
-    /// Events while it runs, and the page; and whether a run that is there is to be replaced.
-    pub(super) folder: Option<(&'a Path, bool)>,
+    pub log: Option<&'a Path>,
+    /// A folder for the events of all runs and the page.
+    pub out_dir: Option<&'a Path>,
+    /// Replace a run that the folder holds already.
+    pub replace: bool,
     /// The share of the time in each cell of a grid.
-    pub(super) occupation: Option<&'a Path>,
+    pub occupancy: Option<&'a Path>,
+    /// The command that repeats the run, for the page.
+    pub command: &'a str,
 }
 
-impl Files<'_> {
-    pub(super) fn open(&self, stop: &Stop) -> anyhow::Result<(Option<Log>, Option<Folder>)> {
-        let log = self.log.map(|path| Log::create(path, stop.clone())).transpose()?;
-        let folder = self.folder.map(|(path, replace)| Folder::create(path, replace, stop.clone()));
+impl RunFiles<'_> {
+    pub(crate) fn open(&self, stop: &Stop) -> Result<(Option<EventLog>, Option<RunWriter>), Error> {
+        let log = self.log.map(|path| EventLog::create(path, stop.clone())).transpose()?;
+        let folder = self.out_dir.map(|path| RunWriter::create(path, self.replace, stop.clone()));
         Ok((log, folder.transpose()?))
     }
 }
 
-/// What came of some runs: the report, and what it takes to understand and to repeat it. Serialises as the object of
-/// `acrl run --json`.
+/// The results of some runs and their settings. Serialises as the object of `acrl run --json`.
 #[derive(Debug, Serialize)]
 pub struct Run {
-    pub(super) met: bool,
+    pub(crate) met: bool,
+    /// Averages, certificates and the diagnosis.
     #[serde(flatten)]
-    pub(super) report: RunReport,
+    pub report: RunReport,
+    /// The best objective, where it is known or estimated.
     #[serde(flatten)]
-    pub(super) best: Best,
-    pub(super) specification: Specification,
-    pub(super) step_size: f64,
-    pub(super) tolerance: f64,
-    pub(super) seed: u64,
+    pub best: Best,
+    /// The objective and the requirements.
+    pub specification: Specification,
+    /// Step size of the dual update.
+    pub step_size: f64,
+    /// Certified shortfall that counts as met, as a share of each reward's range.
+    pub tolerance: f64,
+    /// Seed of all randomness.
+    pub seed: u64,
+    /// The trained policy, if one was run.
     #[serde(flatten)]
-    pub(super) policy: Option<PolicyRun>,
-    /// How a solved policy was executed.
+    pub policy: Option<PolicyRun>,
+    /// The executor of a solved policy, if one was run.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) acting: Option<Acting>,
+    pub executor: Option<FiniteExecutor>,
+    /// Averages, multipliers and certificates over time.
     #[serde(skip)]
-    pub(super) settings: RunSettings,
+    pub history: History,
+    /// The certificate of the first run.
     #[serde(skip)]
-    pub(super) course: History,
-    /// Of the first run.
-    #[serde(skip)]
-    pub(super) certificate: Certificate,
+    pub certificate: Certificate,
     /// The range of the objective.
     #[serde(skip)]
-    pub(super) objective_scale: f64,
+    pub objective_scale: f64,
+    /// The diagnosis of requirements that are not met and what to do about it, in a sentence.
     #[serde(skip)]
-    pub(super) advice: Option<String>,
-    /// The problem file, if there was one that a policy embeds.
+    pub advice: Option<String>,
+    /// The problem file, if it is embedded in a policy.
     #[serde(skip)]
-    pub(super) problem: Option<String>,
+    pub(crate) problem: Option<String>,
     #[serde(skip)]
-    pub(super) pictures: Vec<Figure>,
-    /// Whether it was stopped before the end.
+    pub(crate) pictures: Vec<Figure>,
+    /// True if a stop was requested before the end.
     #[serde(skip)]
-    pub(super) stopped: bool,
+    pub stopped: bool,
 }
 
-/// What the objective can come to, in the user's sign, if that is known.
+/// The best objective in the user's sign, where it is known.
 #[derive(Debug, Clone, Copy, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Best {
-    /// By the model.
+pub enum Best {
+    /// The optimum of the model.
     Optimum(Option<f64>),
-    /// By the policy's library.
+    /// The best mixture of the entries of the policy library.
     Estimate(Option<f64>),
 }
 
-/// Runs a finite problem or a trained policy, to the end or until it is stopped. `name` is what messages call it.
-pub fn run(name: &str, input: Input, options: &RunOptions, watch: &Watch) -> anyhow::Result<Run> {
-    Ok(execute(name, input, options, &Files::default(), watch)?.0)
+/// Runs a finite problem or a trained policy, to the end or until a stop is requested. `name` is the input's name in
+/// messages.
+pub fn run(name: &str, input: Input, options: &RunOptions, control: &Control) -> Result<Run, Error> {
+    run_to_files(name, input, options, &RunFiles::default(), control)
 }
 
-fn execute(
+/// [`run`], which also writes files.
+pub fn run_to_files(
     name: &str,
     input: Input,
     options: &RunOptions,
-    files: &Files<'_>,
-    watch: &Watch,
-) -> anyhow::Result<(Run, Option<Folder>)> {
-    match input {
-        Input::Finite(loaded) => run_finite(name, *loaded, options, files, watch),
-        Input::Policy(policy) => run_policy::run(name, *policy, options, files, watch),
+    files: &RunFiles<'_>,
+    control: &Control,
+) -> Result<Run, Error> {
+    let (run, folder) = match input {
+        Input::Finite(problem) => run_finite(name, *problem, options, files, control)?,
+        Input::Policy(policy) => run_policy::run(name, *policy, options, files, control)?,
         Input::Continuous(_) => bail!(
             "{name} is continuous: a policy is needed to run it; train one with: acrl train {name} -o policy.safetensors, \
              then: acrl run policy.safetensors"
         ),
+    };
+    if let Some(folder) = folder {
+        folder.finish(&run.certificate, &run.page(name, files.command), run.problem.as_deref())?;
     }
+    Ok(run)
 }
 
 fn run_finite(
     name: &str,
-    mut loaded: Loaded,
+    mut problem: FiniteProblem,
     options: &RunOptions,
-    files: &Files<'_>,
-    watch: &Watch,
-) -> anyhow::Result<(Run, Option<Folder>)> {
+    files: &RunFiles<'_>,
+    control: &Control,
+) -> Result<(Run, Option<RunWriter>), Error> {
     for (flag, given) in [
-        ("--occupation", files.occupation.is_some()),
-        ("--start", options.start.is_some()),
-        ("--steering", options.steering.is_some()),
+        ("--occupancy", files.occupancy.is_some()),
+        ("--init-multipliers", options.init_multipliers.is_some()),
+        ("--executor", options.executor.is_some()),
     ] {
         ensure!(!given, "{flag} is for policies that were trained; {name} is a finite model");
     }
-    loaded.apply(&options.execution, options.seed);
-    prepare(name, &mut loaded, options.mixture)?;
-    let task = loaded.task()?;
-    let (mut log, mut folder) = files.open(&watch.stop)?;
+    problem.apply(&options.execution, options.seed);
+    prepare(name, &mut problem, options.time_sharing)?;
+    let task = problem.task()?;
+    let (mut log, mut folder) = files.open(&control.stop)?;
     if let Some(folder) = &mut folder {
-        folder.begin(task.specification(), loaded.run.steps);
+        folder.begin(task.specification(), problem.run.steps);
     }
-    watch.bar.set_length(loaded.run.steps.saturating_mul(loaded.run.runs as u64));
+    control.begin(problem.run.steps.saturating_mul(problem.run.runs as u64));
     let live = folder.as_mut().map(|folder| &mut folder.log);
-    let (executions, course) = run_exact(&loaded, &task, live, watch)?;
+    let (executions, history) = run_exact(&problem, &task, log.as_mut(), live, control)?;
     if let Some(log) = &mut log {
-        // The first run once more, now with every event written down: it is the same to the bit.
-        execute_exact(&loaded, &task, 0, log, |_, _| {})?;
         log.finish()?;
     }
-    let report = report(&loaded, &task, &executions)?;
+    let report = report(&problem, &task, &executions)?;
     let run = Run {
         met: report.met(),
-        best: Best::Optimum(known_optimum(&loaded, &task).or_else(|| optimum(&task))),
-        acting: loaded.answered.as_ref().map(|answered| answered.acting),
+        best: Best::Optimum(known_optimum(&problem, &task).or_else(|| optimum(&task))),
+        executor: problem.solved.as_ref().map(|solved| solved.executor),
         specification: task.specification().clone(),
-        step_size: loaded.run.step_size,
-        tolerance: loaded.run.tolerance,
-        seed: loaded.run.seed,
+        step_size: problem.run.step_size,
+        tolerance: problem.run.tolerance,
+        seed: problem.run.seed,
         policy: None,
-        settings: loaded.run.clone(),
-        course,
+        history,
         certificate: executions[0].certificate.clone(),
         objective_scale: task.objective_scale(),
-        advice: advice(&report, &loaded, &task),
+        advice: advice(&report, &problem, &task),
         problem: None,
         pictures: Vec::new(),
-        stopped: watch.stop.requested(),
+        stopped: control.stop.requested(),
         report,
     };
     Ok((run, folder))
 }
 
 /// Decides how a solved policy acts. It can be asked for other bounds, but not for other things.
-fn prepare(name: &str, loaded: &mut Loaded, mixture: bool) -> anyhow::Result<()> {
+fn prepare(name: &str, problem: &mut FiniteProblem, time_sharing: bool) -> Result<(), Error> {
     /// Up to so many states π(λ) is computed for every λ.
     const SMALL: usize = 1_000;
-    let parts = loaded.task()?.structure().end_components.len();
-    let Some(answered) = &mut loaded.answered else {
+    let parts = problem.task()?.structure().end_components.len();
+    let Some(solved) = &mut problem.solved else {
         ensure!(
-            !mixture,
-            "--mixture is for policies that acrl solve --policy wrote; {name} is a problem or model"
+            !time_sharing,
+            "--time-sharing is for policies that acrl solve --policy wrote; {name} is a problem or model"
         );
         return Ok(());
     };
     let kinds = |specification: &Specification| -> Vec<(String, acrl::Direction)> {
         specification.requirements().iter().map(|r| (r.reward().to_owned(), r.direction())).collect()
     };
-    let (solved, asked) = (&answered.specification, &loaded.specification);
+    let (before, now) = (&solved.specification, &problem.specification);
     ensure!(
-        solved.objective() == asked.objective() && kinds(solved) == kinds(asked),
+        before.objective() == now.objective() && kinds(before) == kinds(now),
         "{name} was solved for another objective or other requirements: bounds can be changed, other things need another acrl \
          solve --policy"
     );
     ensure!(
-        !mixture || solved == asked,
-        "--mixture cannot take other bounds: its shares are for those it was solved with; leave it out, or solve again"
+        !time_sharing || before == now,
+        "--time-sharing cannot take other bounds: its shares are for those it was solved with; leave it out, or solve again"
     );
-    if !loaded.run.step_size_given {
+    if !problem.run.step_size_given {
         // It starts where the multipliers belong, or near that if there are several parts, each with its own; large steps
         // would only take them away from there.
-        loaded.run.step_size = if parts == 1 { 0.01 } else { 0.05 };
+        problem.run.step_size = if parts == 1 { 0.01 } else { 0.05 };
     }
-    if !loaded.run.epoch_given {
+    if !problem.run.epoch_given {
         // Policies of different places need time to get there.
-        let ways = 50.0 * (loaded.model.states() as f64).sqrt();
-        loaded.run.epoch_start = (ways as u64).min(loaded.run.steps / 200).max(10);
+        let ways = 50.0 * (problem.model.states() as f64).sqrt();
+        problem.run.epoch_start = (ways as u64).min(problem.run.steps / 200).max(10);
     }
-    answered.acting = if mixture {
-        Acting::Mixture
-    } else if parts == 1 && loaded.model.states() <= SMALL {
-        Acting::Exact
+    solved.executor = if time_sharing {
+        FiniteExecutor::TimeSharing
+    } else if parts == 1 && problem.model.states() <= SMALL {
+        FiniteExecutor::Exact
     } else {
-        Acting::Policies
+        FiniteExecutor::PolicySet
     };
     Ok(())
 }
 
 /// The optimum that a solved policy has, if the bounds are still the same.
-fn known_optimum(loaded: &Loaded, task: &FiniteTask<'_>) -> Option<f64> {
-    let answered = loaded.answered.as_ref().filter(|a| a.specification == loaded.specification)?;
-    task.has_objective().then(|| objective_sign(task) * answered.answer.values()[0] + 0.0)
+fn known_optimum(problem: &FiniteProblem, task: &FiniteTask<'_>) -> Option<f64> {
+    let solved = problem.solved.as_ref().filter(|a| a.specification == problem.specification)?;
+    task.has_objective().then(|| objective_sign(task) * solved.answer.values()[0] + 0.0)
 }
 
 impl Run {
-    /// Whether every requirement is met in every run.
+    /// True if every requirement is met in every run.
     pub fn met(&self) -> bool {
         self.met
     }
 
-    /// How averages, multipliers and certificates moved.
+    /// Averages, multipliers and certificates over time.
     pub fn snapshots(&self) -> &[Snapshot] {
-        self.course.snapshots()
+        self.history.snapshots()
     }
 
-    /// The page on it. `input` is what was run, `command` what makes it again.
+    /// The page of the run. `input` is what was run, `command` repeats it.
     pub fn page(&self, input: &str, command: &str) -> Report {
-        let told = Told {
+        let summary = RunSummary {
             specification: &self.specification,
             report: &self.report,
-            course: &self.course,
+            history: &self.history,
             tolerance: self.tolerance,
         };
         let policy = self.policy.as_ref();
-        let remarks = Remarks {
-            training: policy.map(|policy| &policy.policy),
-            steering: policy.map(|policy| policy.steering),
+        let notes = Notes {
+            step_size: self.step_size,
+            seed: self.seed,
+            training: policy.map(|policy| policy.training_line()),
+            executor: policy.map(|policy| policy.executor),
             advice: self.advice.clone(),
             stopped: self.stopped,
         };
-        run_page(input, &told, &self.settings, remarks, self.pictures.clone(), command.to_owned())
-    }
-
-    fn print(&self, args: &RunArgs, output: &mut Output) {
-        let (optimum, best) = match self.best {
-            Best::Optimum(value) => (value, "the best possible"),
-            Best::Estimate(value) => (value, "the best mixture of what the policy does"),
-        };
-        let beside = Beside {
-            specification: &self.specification,
-            run: &self.settings,
-            objective_scale: self.objective_scale,
-            optimum,
-            best,
-            steering: self.policy.as_ref().map(|policy| policy.steering),
-            advice: self.advice.clone(),
-        };
-        print(&self.report, &beside, output);
-        if let Some(folder) = &args.folder {
-            output.line(page_line(folder));
-        }
-        match &self.policy {
-            None => output
-                .hint(format!("Try next: acrl compare {}, to see other methods on it.", args.source.input)),
-            Some(policy) => policy.print(output),
-        }
+        run_page(input, &summary, notes, self.pictures.clone(), command.to_owned())
     }
 }
 
-/// The page on runs of which only the object of `acrl run --json` and some snapshots are left, such as runs in an
-/// environment of somebody else. `input` is what was run, `command` what makes it again.
-pub fn page_of(json: &str, snapshots: &str, input: &str, command: &str) -> anyhow::Result<Report> {
+/// The page of runs from the object of `acrl run --json` and snapshots, such as runs in a Gymnasium environment.
+/// `input` is what was run, `command` repeats it.
+pub fn page_of(json: &str, snapshots: &str, input: &str, command: &str) -> Result<Report, Error> {
     #[derive(Deserialize)]
-    struct Left {
+    struct RunJson {
         #[serde(flatten)]
         report: RunReport,
         specification: Specification,
@@ -340,9 +292,9 @@ pub fn page_of(json: &str, snapshots: &str, input: &str, command: &str) -> anyho
         tolerance: f64,
         seed: u64,
     }
-    let left: Left = serde_json::from_str(json).context("these are no results of runs")?;
-    let snapshots: Vec<Snapshot> = serde_json::from_str(snapshots).context("these are no snapshots")?;
-    let Left { report, specification, step_size, tolerance, seed } = left;
+    let json: RunJson = serde_json::from_str(json).context("not the results of runs")?;
+    let snapshots: Vec<Snapshot> = serde_json::from_str(snapshots).context("not a list of snapshots")?;
+    let RunJson { report, specification, step_size, tolerance, seed } = json;
     let m = specification.requirements().len();
     for snapshot in &snapshots {
         let lengths = [snapshot.averages.len(), snapshot.multipliers.len(), snapshot.shortfalls.len()];
@@ -361,10 +313,10 @@ pub fn page_of(json: &str, snapshots: &str, input: &str, command: &str) -> anyho
         scales.len() == m && scales.iter().all(|scale| scale.is_finite() && *scale > 0.0),
         "the requirements do not fit the specification, or their tolerances are not above 0"
     );
-    let course = History::of_snapshots(&specification, &scales, tolerance, snapshots);
-    let settings = RunSettings { step_size, tolerance, seed, ..RunSettings::default() };
-    let told = Told { specification: &specification, report: &report, course: &course, tolerance };
-    Ok(run_page(input, &told, &settings, Remarks::default(), Vec::new(), command.to_owned()))
+    let history = History::of_snapshots(&specification, &scales, tolerance, snapshots);
+    let summary = RunSummary { specification: &specification, report: &report, history: &history, tolerance };
+    let notes = Notes { step_size, seed, ..Notes::default() };
+    Ok(run_page(input, &summary, notes, Vec::new(), command.to_owned()))
 }
 
 /// The best possible objective in the user's sign, where it is quickly found.
@@ -383,60 +335,65 @@ fn optimum(task: &FiniteTask<'_>) -> Option<f64> {
     }
 }
 
-/// All runs of the exact policy, on all cores, and their course; snapshots of the first are written to `live`.
+/// All runs of the exact policy, on all cores, and their history. Events of the first run go to `log`, snapshots of it to
+/// `live`.
 pub(crate) fn run_exact(
-    loaded: &Loaded,
+    problem: &FiniteProblem,
     task: &FiniteTask<'_>,
-    live: Option<&mut Log>,
-    watch: &Watch,
-) -> anyhow::Result<(Vec<Executed<usize>>, History)> {
-    let live = live.map(Mutex::new);
-    let done = execute_runs(loaded.run.runs, |run| -> anyhow::Result<_> {
+    log: Option<&mut EventLog>,
+    live: Option<&mut EventLog>,
+    control: &Control,
+) -> Result<(Vec<Execution<usize>>, History), Error> {
+    let (log, live) = (Mutex::new(log), live.map(Mutex::new));
+    let done = execute_runs(problem.run.runs, |run| -> Result<_, Error> {
         let live = live.as_ref().filter(|_| run == 0);
-        let mut course = loaded.course(task);
+        let log = if run == 0 { log.lock().ok().and_then(|mut log| log.take()) } else { None };
+        let mut history = problem.history(task);
         let look = |taken: u64, dynamics: &DualDynamics| {
-            if course.is_due(taken) {
-                let snapshot = course.look(taken, [dynamics]);
-                let log = live.and_then(|live| live.lock().ok());
-                if let (Some(snapshot), Some(mut log)) = (snapshot, log) {
-                    log.write(&Event::Snapshot(snapshot));
+            if history.is_due(taken) {
+                let snapshot = history.look(taken, [dynamics]);
+                let live = live.and_then(|live| live.lock().ok());
+                if let (Some(snapshot), Some(mut live)) = (snapshot, live) {
+                    live.write(&Event::Snapshot(snapshot));
                 }
             }
         };
-        let execution = execute_exact(loaded, task, run as u64, &mut Progress::new(watch), look)?;
-        Ok((execution, course))
+        let log = log.map(|log| log as &mut dyn Observer);
+        let observer = &mut (ProgressObserver::new(control), log);
+        let execution = execute_exact(problem, task, run as u64, observer, look)?;
+        Ok((execution, history))
     })?;
     let (mut runs, mut all) = (Vec::new(), None::<History>);
-    // Of runs that were stopped by Ctrl-C before their first step there is nothing to tell.
-    for (execution, course) in done.into_iter().filter(|(execution, _)| execution.steps > 0) {
+    // A run that was stopped before its first step has no results.
+    for (execution, history) in done.into_iter().filter(|(execution, _)| execution.steps > 0) {
         runs.push(execution);
         match &mut all {
-            Some(all) => all.merge(&course),
-            None => all = Some(course),
+            Some(all) => all.merge(&history),
+            None => all = Some(history),
         }
     }
-    Ok((runs, all.context("stopped by Ctrl-C before the first step")?))
+    Ok((runs, all.ok_or(Error::Stopped(" before the first step"))?))
 }
 
 fn execute_exact(
-    loaded: &Loaded,
+    problem: &FiniteProblem,
     task: &FiniteTask<'_>,
     run: u64,
     observer: &mut dyn Observer,
     each_step: impl FnMut(u64, &DualDynamics),
-) -> anyhow::Result<Executed<usize>> {
-    let mut environment = Task::new(&*loaded.model, loaded.specification.clone())?;
-    let mut dynamics = loaded.dynamics(task)?;
-    let mut rng = Rng::stream(loaded.run.seed, run);
-    let steps = loaded.run.steps;
-    let (answer, acting) = match &loaded.answered {
-        Some(answered) => (Some(&*answered.answer), answered.acting),
-        None => (None, Acting::Exact),
+) -> Result<Execution<usize>, Error> {
+    let mut environment = Task::new(&*problem.model, problem.specification.clone())?;
+    let mut dynamics = problem.dynamics(task)?;
+    let mut rng = Rng::stream(problem.run.seed, run);
+    let steps = problem.run.steps;
+    let (answer, executor) = match &problem.solved {
+        Some(solved) => (Some(&*solved.answer), solved.executor),
+        None => (None, FiniteExecutor::Exact),
     };
-    if let (Some(answer), Acting::Exact | Acting::Policies) = (answer, acting) {
+    if let (Some(answer), FiniteExecutor::Exact | FiniteExecutor::PolicySet) = (answer, executor) {
         dynamics = dynamics.with_multipliers(Multipliers::new(answer.multipliers())?)?;
     }
-    if let (Some(answer), Acting::Policies) = (answer, acting) {
+    if let (Some(answer), FiniteExecutor::PolicySet) = (answer, executor) {
         let policy = &mut SteeredPolicy::new(answer, task.has_objective());
         return Ok(execute_watched(
             &mut environment,
@@ -448,8 +405,8 @@ fn execute_exact(
             each_step,
         )?);
     }
-    if let (Some(answer), Acting::Mixture) = (answer, acting) {
-        let round = match loaded.run.epoch_length() {
+    if let (Some(answer), FiniteExecutor::TimeSharing) = (answer, executor) {
+        let round = match problem.run.epoch_length() {
             EpochLength::Fixed(length) => Some(length),
             EpochLength::Auto(_) => None,
         };
@@ -472,69 +429,71 @@ fn execute_exact(
 
 /// Sums the runs up, with the exact model as a witness where a requirement is behind.
 pub(crate) fn report(
-    loaded: &Loaded,
+    problem: &FiniteProblem,
     task: &FiniteTask<'_>,
-    executions: &[Executed<usize>],
-) -> anyhow::Result<RunReport> {
+    executions: &[Execution<usize>],
+) -> Result<RunReport, Error> {
     let symptoms = |exact| DiagnosisInput {
         scales: task.scales().to_vec(),
-        tolerances: loaded.tolerances(task),
+        tolerances: problem.tolerances(task),
         exact,
         ..DiagnosisInput::default()
     };
-    let first = RunReport::new(&loaded.specification, executions, symptoms(None)).context("no run")?;
+    let first = RunReport::new(&problem.specification, executions, symptoms(None)).context("no run")?;
     if first.met() {
         return Ok(first);
     }
-    let longer = first.epoch as f64 / loaded.run.epoch_length().start() as f64;
-    let (exact, reach) = witness(task, loaded.run.step_size * longer)?;
+    let longer = first.epoch as f64 / problem.run.epoch_length().start() as f64;
+    let (exact, reach) = witness(task, problem.run.step_size * longer)?;
     // In a model of several parts the averages of the runs are what this policy settles at, and no
     // switching takes it out of the part in which it is.
     let ended: Vec<Vec<f64>> = executions.iter().map(|run| run.averages.requirements().to_vec()).collect();
     // A solved policy can do no more than its policies can.
-    let cached: Vec<Vec<f64>> = match &loaded.answered {
-        Some(Answered { answer, acting, .. }) if *acting != Acting::Exact && answer.parts.len() == 1 => {
+    let cached: Vec<Vec<f64>> = match &problem.solved {
+        Some(SolvedPolicy { answer, executor, .. })
+            if *executor != FiniteExecutor::Exact && answer.parts.len() == 1 =>
+        {
             answer.parts[0].values.iter().map(|values| values[1..].to_vec()).collect()
         }
         _ => Vec::new(),
     };
     let settled = if task.structure().is_communicating() { &cached[..] } else { &ended[..] };
     let symptoms = DiagnosisInput { reach, settled, ..symptoms(Some(exact)) };
-    RunReport::new(&loaded.specification, executions, symptoms).context("no run")
+    RunReport::new(&problem.specification, executions, symptoms).context("no run")
 }
 
-/// Moves a progress bar along, now and then.
-struct Progress<'a> {
-    watch: &'a Watch,
-    told: u64,
+/// Reports the progress of one run every 2¹⁸ steps.
+struct ProgressObserver<'a> {
+    control: &'a Control,
+    reported: u64,
     begin: Option<u64>,
 }
 
-impl<'a> Progress<'a> {
-    fn new(watch: &'a Watch) -> Self {
-        Self { watch, told: 0, begin: None }
+impl<'a> ProgressObserver<'a> {
+    fn new(control: &'a Control) -> Self {
+        Self { control, reported: 0, begin: None }
     }
 
-    fn tell(&mut self, step: u64) {
-        self.watch.bar.inc(step - self.told);
-        self.told = step;
+    fn report(&mut self, step: u64) {
+        self.control.advance(step - self.reported);
+        self.reported = step;
     }
 }
 
-impl Observer for Progress<'_> {
+impl Observer for ProgressObserver<'_> {
     fn event(&mut self, event: &Event<'_>) -> ControlFlow<()> {
         match event {
-            Event::Started { .. } if self.watch.stop.requested() => return ControlFlow::Break(()),
+            Event::Started { .. } if self.control.stop.requested() => return ControlFlow::Break(()),
             Event::Epoch(epoch) => {
                 let begin = *self.begin.get_or_insert(epoch.step - epoch.steps);
-                if epoch.step - begin >= self.told + (1 << 18) {
-                    self.tell(epoch.step - begin);
-                    if self.watch.stop.requested() {
+                if epoch.step - begin >= self.reported + (1 << 18) {
+                    self.report(epoch.step - begin);
+                    if self.control.stop.requested() {
                         return ControlFlow::Break(());
                     }
                 }
             }
-            Event::Finished { steps, .. } => self.tell(*steps),
+            Event::Finished { steps, .. } => self.report(*steps),
             _ => {}
         }
         ControlFlow::Continue(())
@@ -542,51 +501,53 @@ impl Observer for Progress<'_> {
 }
 
 /// What to do about it, in a sentence.
-fn advice(report: &RunReport, loaded: &Loaded, task: &FiniteTask<'_>) -> Option<String> {
+fn advice(report: &RunReport, problem: &FiniteProblem, task: &FiniteTask<'_>) -> Option<String> {
     let names = report.diagnosis.names.join(", ");
     let parts = task.structure().end_components.len();
-    let auto = matches!(loaded.run.epoch_length(), EpochLength::Auto(_));
+    let auto = matches!(problem.run.epoch_length(), EpochLength::Auto(_));
     let updates = report.diagnosis.evidence.updates;
     Some(match report.diagnosis.verdict {
-        Matter::Met => return None,
-        Matter::Infeasible if parts > 1 => format!(
+        Verdict::Met => return None,
+        Verdict::Infeasible if parts > 1 => format!(
             "Infeasible on a single path: the model has {parts} separate end components, and a run ends in one of \
              them; acrl solve gives the expected values."
         ),
-        Matter::EpochTooShort | Matter::Converging | Matter::PolicyInsufficient if parts > 1 => format!(
+        Verdict::EpochTooShort | Verdict::Converging | Verdict::PolicyInsufficient if parts > 1 => format!(
             "The model has {parts} separate end components, and this run ended in one that does not meet {names}; \
-             acrl solve says what can be had on almost every path."
+             acrl solve gives the optimum on almost every path."
         ),
-        Matter::Converging if updates == 0 => {
+        Verdict::Converging if updates == 0 => {
             "The epoch is longer than the run: take a shorter --epoch or more --steps.".to_owned()
         }
-        Matter::Converging if updates < 20 => {
+        Verdict::Converging if updates < 20 => {
             format!(
                 "Too early to tell: {} of the multipliers so far; take more --steps.",
                 count(updates, "update")
             )
         }
-        Matter::Converging => format!(
+        Verdict::Converging => format!(
             "Converging: {names} will be met; more --steps will do (or a larger --step-size, which costs objective)."
         ),
-        Matter::EpochTooShort if auto => {
+        Verdict::EpochTooShort if auto => {
             format!(
                 "The multipliers of {names} still grow and the epoch is still being lengthened: take more --steps."
             )
         }
-        Matter::EpochTooShort => format!(
+        Verdict::EpochTooShort => format!(
             "Epoch too short: the requirements are feasible, but the multipliers of {names} keep growing; \
              use --epoch auto or a longer --epoch."
         ),
-        Matter::Infeasible => {
+        Verdict::Infeasible => {
             let together = if report.diagnosis.names.len() == 1 { "" } else { " together" };
-            format!("Infeasible: no policy meets {names}{together}; acrl solve says what would have to give.")
+            format!(
+                "Infeasible: no policy meets {names}{together}; acrl solve computes the smallest relaxation."
+            )
         }
-        Matter::PolicyInsufficient if loaded.answered.is_some() => format!(
+        Verdict::PolicyInsufficient if problem.solved.is_some() => format!(
             "Policy insufficient: no mixture of the policies in the file meets {names} with these bounds; solve for them with \
              acrl solve --policy."
         ),
-        Matter::PolicyInsufficient => {
+        Verdict::PolicyInsufficient => {
             format!(
                 "Policy insufficient: no mixture of what this policy does meets {names}; train it longer."
             )

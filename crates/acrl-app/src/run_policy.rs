@@ -1,4 +1,4 @@
-//! `acrl run POLICY`: Algorithm 2 with a trained π(s, λ), many runs at a time.
+//! Running a trained policy: Algorithm 2 with π(s, λ), many runs at a time.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -6,35 +6,35 @@ use std::sync::Mutex;
 
 use acrl::{
     DiagnosisInput, DualDynamics, EpochLength, Event, Execution, Executor, History, Multipliers, Named,
-    Observer, Rng, RunReport, Silent, VecExecution, VecTask, Verdict as Matter,
+    Observer, Rng, RunReport, VecExecution, VecTask, Verdict,
 };
 use acrl_envs::{EpochSetting, RunSettings};
 use acrl_learn::{CoverageReport, ExecutionDefaults, PolicyFile, TrainingRecord};
-use anyhow::{Context as _, ensure};
+use acrl_report::count;
 use rayon::prelude::*;
 use serde::Serialize;
 
-use crate::args::Start;
-use crate::folder::Folder;
+use crate::control::{Control, Progress as _};
+use crate::event_log::EventLog;
 use crate::input::{PolicyProblem, apply};
-use crate::log::Log;
-use crate::occupancy::Occupation;
-use crate::output::{Output, figure};
+use crate::occupancy::OccupancyGrid;
+use crate::options::InitMultipliers;
 use crate::plane::Plane;
-use crate::run::{Best, Files, Run, RunOptions};
-use crate::watch::Watch;
+use crate::run::{Best, Run, RunFiles, RunOptions};
+use crate::run_folder::RunWriter;
+use crate::{Context as _, Error, ensure};
 
 type Executions = Vec<Execution<Vec<f64>>>;
 
 /// What all runs came to.
-pub(super) struct Executed {
+pub(super) struct PolicyRuns {
     pub(super) runs: Executions,
     /// A sample of the weights that were asked for.
     pub(super) visited: Vec<Vec<f32>>,
     /// How many runs ended with the library.
-    pub(super) fallbacks: usize,
-    pub(super) course: History,
-    pub(super) occupation: Option<Occupation>,
+    pub(super) runs_on_library: usize,
+    pub(super) history: History,
+    pub(super) occupancy: Option<OccupancyGrid>,
 }
 
 /// Runs, and says what came of it.
@@ -42,43 +42,44 @@ pub(super) fn run(
     name: &str,
     mut input: PolicyProblem,
     options: &RunOptions,
-    files: &Files<'_>,
-    watch: &Watch,
-) -> anyhow::Result<(Run, Option<Folder>)> {
-    ensure!(!options.mixture, "--mixture is for policies that acrl solve --policy wrote; {name} was trained");
+    files: &RunFiles<'_>,
+    control: &Control,
+) -> Result<(Run, Option<RunWriter>), Error> {
+    ensure!(
+        !options.time_sharing,
+        "--time-sharing is for policies that acrl solve --policy wrote; {name} was trained"
+    );
     apply(&mut input.problem.run, &options.execution, options.seed);
     let PolicyProblem { problem, file } = &mut input;
     advise(&mut problem.run, file.advice, problem.specification.objective().is_some());
     let run = &problem.run;
     let task = VecTask::new(problem.environment.batch(), problem.specification.clone())?;
-    let start = start(options.start.as_ref(), file, &task)?;
-    let steering = options.steering.unwrap_or_else(|| advised_steering(run, file.advice));
-    let plan = Plan { task: &task, file, run, start, steering };
-    let (mut log, mut folder) = files.open(&watch.stop)?;
+    let start = start(options.init_multipliers.as_ref(), file, &task)?;
+    let executor = options.executor.unwrap_or_else(|| advised_executor(run, file.advice));
+    let plan = Plan { task: &task, file, run, start, executor };
+    let (mut log, mut folder) = files.open(&control.stop)?;
     let plane = Plane::new(&problem.environment).filter(|_| options.pictures);
-    let occupation = match files.occupation {
-        Some(_) => Some(Occupation::new(&task)?),
-        None if plane.is_some() => Occupation::new(&task).ok(),
+    let occupancy = match files.occupancy {
+        Some(_) => Some(OccupancyGrid::new(&task)?),
+        None if plane.is_some() => OccupancyGrid::new(&task).ok(),
         None => None,
     };
-    watch.bar.set_length(run.steps.saturating_mul(run.runs as u64));
+    control.begin(run.steps.saturating_mul(run.runs as u64));
     if let Some(folder) = &mut folder {
         folder.begin(task.specification(), run.steps);
     }
     let live = folder.as_mut().map(|folder| &mut folder.log);
-    let Executed { runs: executions, visited, fallbacks, course, occupation } =
-        plan.execute(occupation, live, watch)?;
+    let PolicyRuns { runs: executions, visited, runs_on_library, history, occupancy } =
+        plan.execute(occupancy, log.as_mut(), live, control)?;
     if let Some(log) = &mut log {
-        // The first run once more, now with every event written down: it is the same to the bit.
-        plan.batch(0..1, log, &mut |_| ControlFlow::Continue(()))?;
         log.finish()?;
     }
-    if let (Some(occupation), Some(path)) = (&occupation, files.occupation) {
-        occupation.write(path)?;
+    if let (Some(occupancy), Some(path)) = (&occupancy, files.occupancy) {
+        occupancy.write(path)?;
     }
     let report = plan.report(&executions)?;
     let pictures = match &plane {
-        Some(plane) => plane.figures(&task, file, &report, occupation.as_ref())?,
+        Some(plane) => plane.figures(&task, file, &report, occupancy.as_ref())?,
         None => Vec::new(),
     };
     let names = task.specification().names().into_iter();
@@ -86,9 +87,9 @@ pub(super) fn run(
         start: names.zip(plan.start.as_slice().iter().copied()).collect(),
         policy: file.training.clone(),
         coverage: file.coverage.compare(&visited),
-        steering,
-        fallbacks,
-        blind: file.policy.is_blind(),
+        executor,
+        runs_on_library,
+        weight_conditioned: !file.policy.is_blind(),
     };
     let run = Run {
         met: report.met(),
@@ -98,52 +99,52 @@ pub(super) fn run(
         tolerance: run.tolerance,
         seed: run.seed,
         policy: Some(policy),
-        acting: None,
-        settings: run.clone(),
-        course,
+        executor: None,
+        history,
         certificate: executions[0].certificate.clone(),
         objective_scale: task.scales()[0],
         advice: advice(&report, &plan, name),
         problem: Some(problem.text.clone()),
         pictures,
-        stopped: watch.stop.requested(),
+        stopped: control.stop.requested(),
         report,
     };
     Ok((run, folder))
 }
 
-/// What is to be said of the policy beside its runs.
+/// The trained policy of some runs.
 #[derive(Debug, Serialize)]
-pub(super) struct PolicyRun {
+pub struct PolicyRun {
     start: Named<f64>,
-    pub(super) policy: TrainingRecord,
-    coverage: CoverageReport,
-    pub(super) steering: Executor,
-    fallbacks: usize,
-    /// Whether it takes no notice of multipliers.
+    /// How it was trained.
+    pub policy: TrainingRecord,
+    /// The weights of the runs beside those of the training.
+    pub coverage: CoverageReport,
+    /// What chose the weights.
+    pub executor: Executor,
+    /// The number of runs that ended with the policy library.
+    pub runs_on_library: usize,
+    /// False for a baseline, which ignores the multipliers.
     #[serde(skip)]
-    blind: bool,
+    pub weight_conditioned: bool,
 }
 
 impl PolicyRun {
-    pub(super) fn print(&self, output: &mut Output) {
-        if self.blind {
-            output.line(format!(
-                "A baseline ({}): it takes no notice of the multipliers, which only measure how far behind it is.",
-                self.policy.method
-            ));
-        }
-        if self.coverage.outside > 0.01 {
-            output.warn(&format!(
-                "{} % of the multipliers of this run are unlike those of the training: train longer, or with \
-                 other samplers",
-                figure(100.0 * self.coverage.outside, 2)
-            ));
-        }
-        if !self.policy.complete {
-            output.warn("the training of this policy was stopped early");
-        }
+    pub(crate) fn training_line(&self) -> String {
+        training_line(&self.policy)
     }
+}
+
+/// A training in a line.
+pub(crate) fn training_line(training: &TrainingRecord) -> String {
+    format!(
+        "{} with {}, {}, seed {}{}",
+        training.method,
+        training.learner,
+        count(training.steps, "step"),
+        training.seed,
+        if training.complete { "" } else { ", stopped early" }
+    )
 }
 
 /// What neither the command line nor the problem says, the policy advises.
@@ -165,7 +166,7 @@ pub(super) fn advise(run: &mut RunSettings, advice: ExecutionDefaults, objective
 }
 
 /// The same for what turns multipliers into behaviour; who fixes the epoch wants π(·, λ).
-pub(super) fn advised_steering(run: &RunSettings, advice: ExecutionDefaults) -> Executor {
+pub(super) fn advised_executor(run: &RunSettings, advice: ExecutionDefaults) -> Executor {
     match run.epoch_length() {
         EpochLength::Auto(_) => advice.steering,
         EpochLength::Fixed(_) => Executor::Policy,
@@ -173,17 +174,24 @@ pub(super) fn advised_steering(run: &RunSettings, advice: ExecutionDefaults) -> 
 }
 
 /// λ₀.
-fn start(given: Option<&Start>, file: &PolicyFile, task: &VecTask<'_>) -> anyhow::Result<Multipliers> {
+fn start(
+    given: Option<&InitMultipliers>,
+    file: &PolicyFile,
+    task: &VecTask<'_>,
+) -> Result<Multipliers, Error> {
     let names = task.specification().names();
     match given {
-        None | Some(Start::PolicyLibrary) => Ok(file.multipliers(task)?),
-        Some(Start::Zero) => Ok(Multipliers::zeros(names.len())),
-        Some(Start::Given(list)) => {
+        None | Some(InitMultipliers::Library) => Ok(file.multipliers(task)?),
+        Some(InitMultipliers::Zero) => Ok(Multipliers::zeros(names.len())),
+        Some(InitMultipliers::Given(list)) => {
             let mut values = vec![0.0; names.len()];
             for (name, value) in list {
                 let index = names.iter().position(|n| n == name);
                 let index = index.with_context(|| {
-                    format!("--start names '{name}', but the requirements are {}", names.join(", "))
+                    format!(
+                        "--init-multipliers names '{name}', but the requirements are {}",
+                        names.join(", ")
+                    )
                 })?;
                 values[index] = *value;
             }
@@ -205,14 +213,14 @@ pub(super) struct Plan<'a> {
     pub(super) file: &'a PolicyFile,
     pub(super) run: &'a RunSettings,
     pub(super) start: Multipliers,
-    pub(super) steering: Executor,
+    pub(super) executor: Executor,
 }
 
 /// Weights are compared with those of the training once in so many steps.
 const LOOK: u64 = 997;
 
 impl Plan<'_> {
-    fn dynamics(&self) -> anyhow::Result<DualDynamics> {
+    fn dynamics(&self) -> Result<DualDynamics, Error> {
         let requirements = self.task.specification().requirements().to_vec();
         let scales = self.task.scales();
         Ok(DualDynamics::new(requirements, self.run.step_size, self.run.epoch_length())?
@@ -226,89 +234,94 @@ impl Plan<'_> {
         runs: std::ops::Range<usize>,
         observer: &mut dyn Observer,
         each_step: &mut dyn FnMut(&VecExecution<'_>) -> ControlFlow<()>,
-    ) -> anyhow::Result<Executions> {
+    ) -> Result<Executions, Error> {
         let mut policy = self.file.policy.clone();
         let auto = matches!(self.run.epoch_length(), EpochLength::Auto(_));
-        let library = (auto || self.steering == Executor::PolicyLibrary).then_some(&self.file.library);
+        let library = (auto || self.executor == Executor::PolicyLibrary).then_some(&self.file.library);
         let dynamics = vec![self.dynamics()?; runs.len()];
         let rngs = runs.map(|run| Rng::stream(self.run.seed, run as u64)).collect();
         let execution = VecExecution::new(self.task, &mut policy, library, dynamics, rngs, self.run.steps)?;
-        Ok(execution.steered_by(self.steering).run(observer, each_step)?)
+        Ok(execution.steered_by(self.executor).run(observer, each_step)?)
     }
 
-    /// All runs on all cores. Snapshots of the first of them are written to `live` as they go on.
+    /// All runs on all cores. Events of the first go to `log`, snapshots of the first batch to `live`.
     pub(super) fn execute(
         &self,
-        occupation: Option<Occupation>,
-        live: Option<&mut Log>,
-        watch: &Watch,
-    ) -> anyhow::Result<Executed> {
+        occupancy: Option<OccupancyGrid>,
+        log: Option<&mut EventLog>,
+        live: Option<&mut EventLog>,
+        control: &Control,
+    ) -> Result<PolicyRuns, Error> {
         const MOST: usize = 512;
         let total = self.run.runs;
         let size = total.div_ceil(rayon::current_num_threads()).clamp(1, MOST);
         let begins: Vec<usize> = (0..total).step_by(size).collect();
-        let live = live.map(Mutex::new);
+        let (log, live) = (Mutex::new(log), live.map(Mutex::new));
         let done: Vec<_> = begins
             .into_par_iter()
             .map(|begin| {
                 let runs = begin..(begin + size).min(total);
-                self.execute_some(runs, occupation.clone(), live.as_ref().filter(|_| begin == 0), watch)
+                let log = if begin == 0 { log.lock().ok().and_then(|mut log| log.take()) } else { None };
+                self.execute_some(runs, occupancy.clone(), log, live.as_ref().filter(|_| begin == 0), control)
             })
-            .collect::<anyhow::Result<_>>()?;
+            .collect::<Result<_, Error>>()?;
         let mut parts = done.into_iter();
         let mut all = parts.next().context("no run")?;
         for part in parts {
             all.runs.extend(part.runs);
             all.visited.extend(part.visited);
-            all.fallbacks += part.fallbacks;
-            all.course.merge(&part.course);
-            if let (Some(all), Some(more)) = (&mut all.occupation, &part.occupation) {
+            all.runs_on_library += part.runs_on_library;
+            all.history.merge(&part.history);
+            if let (Some(all), Some(more)) = (&mut all.occupancy, &part.occupancy) {
                 all.add(more);
             }
         }
         all.runs.retain(|run: &Execution<Vec<f64>>| run.steps > 0);
-        ensure!(!all.runs.is_empty(), "stopped by Ctrl-C before the first step");
+        if all.runs.is_empty() {
+            return Err(Error::Stopped(" before the first step"));
+        }
         Ok(all)
     }
 
     fn execute_some(
         &self,
         runs: std::ops::Range<usize>,
-        mut occupation: Option<Occupation>,
-        live: Option<&Mutex<&mut Log>>,
-        watch: &Watch,
-    ) -> anyhow::Result<Executed> {
+        mut occupancy: Option<OccupancyGrid>,
+        log: Option<&mut EventLog>,
+        live: Option<&Mutex<&mut EventLog>>,
+        control: &Control,
+    ) -> Result<PolicyRuns, Error> {
         let num_envs = runs.len();
-        let (mut step, mut visited, mut fallbacks) = (0u64, Vec::new(), 0);
+        let (mut step, mut visited, mut runs_on_library) = (0u64, Vec::new(), 0);
         let specification = self.task.specification();
-        let mut course =
+        let mut history =
             History::new(specification, &self.task.scales()[1..], self.run.tolerance, self.run.steps);
         let mut each = |execution: &VecExecution<'_>| {
             step += 1;
-            if let Some(occupation) = &mut occupation {
-                occupation.visit(execution.state());
+            if let Some(occupancy) = &mut occupancy {
+                occupancy.visit(execution.state());
             }
             if step.is_multiple_of(LOOK) || step == self.run.steps {
                 visited.extend(self.normalised(execution));
-                fallbacks = execution.fallbacks();
+                runs_on_library = execution.fallbacks();
             }
-            if course.is_due(step) {
-                let snapshot = course.look(step, (0..num_envs).map(|env| execution.dynamics(env)));
+            if history.is_due(step) {
+                let snapshot = history.look(step, (0..num_envs).map(|env| execution.dynamics(env)));
                 let log = live.and_then(|live| live.lock().ok());
                 if let (Some(snapshot), Some(mut log)) = (snapshot, log) {
                     log.event(&Event::Snapshot(snapshot))?;
                 }
             }
             if step.is_multiple_of(1024) {
-                watch.bar.inc(1024 * num_envs as u64);
-                if watch.stop.requested() {
+                control.advance(1024 * num_envs as u64);
+                if control.stop.requested() {
                     return ControlFlow::Break(());
                 }
             }
             ControlFlow::Continue(())
         };
-        let runs = self.batch(runs, &mut Silent, &mut each)?;
-        Ok(Executed { runs, visited, fallbacks, course, occupation })
+        let runs = self.batch(runs, &mut log.map(|log| log as &mut dyn Observer), &mut each)?;
+        Ok(PolicyRuns { runs, visited, runs_on_library, history, occupancy })
     }
 
     /// The weights of the first runs of a batch, in units of the rewards' ranges and adding up to 1.
@@ -327,7 +340,7 @@ impl Plan<'_> {
             .collect()
     }
 
-    pub(super) fn report(&self, executions: &Executions) -> anyhow::Result<RunReport> {
+    pub(super) fn report(&self, executions: &Executions) -> Result<RunReport, Error> {
         let scales = &self.task.scales()[1..];
         let settled = self.file.library.settled();
         let symptoms = DiagnosisInput {
@@ -346,32 +359,32 @@ fn advice(report: &RunReport, plan: &Plan<'_>, input: &str) -> Option<String> {
     let names = report.diagnosis.names.join(", ");
     let auto = matches!(plan.run.epoch_length(), EpochLength::Auto(_));
     Some(match report.diagnosis.verdict {
-        Matter::Met => return None,
-        Matter::Infeasible => format!(
+        Verdict::Met => return None,
+        Verdict::Infeasible => format!(
             "Infeasible: among all rewards seen in training, no mixture meets {names} together; lower a bound with \
              --require."
         ),
-        Matter::PolicyInsufficient => format!(
-            "Policy insufficient: no mixture of what {input} settles at meets {names}; train it longer (acrl train \
-             --steps), or lower a bound."
+        Verdict::PolicyInsufficient => format!(
+            "Policy insufficient: no mixture of the long-run averages of {input} meets {names}; train it longer (acrl train \
+             --total-steps), or lower a bound."
         ),
-        Matter::EpochTooShort if auto => format!(
+        Verdict::EpochTooShort if auto => format!(
             "The multipliers of {names} still grow and the epoch is still being lengthened: take more --steps."
         ),
-        Matter::EpochTooShort => format!(
-            "Epoch too short: what the policy does would meet {names}, but the multipliers keep growing; use --epoch \
+        Verdict::EpochTooShort => format!(
+            "Epoch too short: the averages of the policy would meet {names}, but the multipliers keep growing; use --epoch \
              auto or a longer --epoch."
         ),
-        Matter::Converging if report.diagnosis.evidence.updates == 0 => {
+        Verdict::Converging if report.diagnosis.evidence.updates == 0 => {
             "The epoch is longer than the run: take a shorter --epoch or more --steps.".to_owned()
         }
-        Matter::Converging => format!("Converging: {names} will be met; more --steps will do."),
+        Verdict::Converging => format!("Converging: {names} will be met; more --steps will do."),
     })
 }
 
-impl Occupation {
+impl OccupancyGrid {
     /// Writes the table of shares.
-    fn write(&self, path: &Path) -> anyhow::Result<()> {
+    fn write(&self, path: &Path) -> Result<(), Error> {
         std::fs::write(path, self.to_csv()).with_context(|| format!("cannot write {}", path.display()))
     }
 }

@@ -1,22 +1,21 @@
 //! `acrl solve --sweep`: how the objective depends on one requirement.
 
 use std::ops::ControlFlow;
-use std::path::Path;
 
 use acrl::{Event, Named, Requirement, Specification};
 use acrl_exact::{FiniteTask, Optimum, SweepPoint, sweep as sweep_tasks};
+use acrl_report::run_page::machine;
 use acrl_report::{
-    Axis, Band, Block, Cell, Colour, Figure, Lines, Panel, Plot, Report, Series, Table as Grid, Tone,
+    Axis, Band, Block, Cell, Colour, Figure, Lines, Panel, Plot, Report, Series, Table as Grid, Tone, number,
 };
 use serde::Serialize;
 
-use crate::args::Sweep;
+use crate::Error;
 use crate::comparison::named_values;
-use crate::input::{Input, Loaded};
-use crate::output::{FAINT, GOOD, Output, STRONG, Table, count, figure, styled};
+use crate::control::Control;
+use crate::input::{FiniteProblem, Input};
+use crate::options::Sweep;
 use crate::solve::{Rounds, SolveSettings, objective_sign};
-use crate::watch::Watch;
-use crate::{Verdict, folder, run_page as page};
 
 /// The curve of the objective over the bound of one requirement. Serialises as the object of `acrl solve --sweep --json`.
 #[derive(Debug, Serialize)]
@@ -62,34 +61,34 @@ impl Point {
 pub fn sweep(
     name: &str,
     input: Input,
-    asked: &Sweep,
+    sweep: &Sweep,
     settings: &SolveSettings,
-    watch: &Watch,
+    control: &Control,
     observer: &mut dyn FnMut(&Event<'_>) -> ControlFlow<()>,
-) -> anyhow::Result<SweptCurve> {
-    sweep_finite(Loaded::of(name, input)?, asked, settings, watch, observer)
+) -> Result<SweptCurve, Error> {
+    sweep_finite(FiniteProblem::of(name, input)?, sweep, settings, control, observer)
 }
 
 pub(super) fn sweep_finite(
-    mut loaded: Loaded,
-    asked: &Sweep,
+    mut problem: FiniteProblem,
+    sweep: &Sweep,
     settings: &SolveSettings,
-    watch: &Watch,
+    control: &Control,
     observer: &mut dyn FnMut(&Event<'_>) -> ControlFlow<()>,
-) -> anyhow::Result<SweptCurve> {
-    loaded.specification = loaded.specification.require(asked.requirement.clone())?;
-    let first = loaded.task()?;
-    let at = |bound: f64| -> anyhow::Result<FiniteTask<'_>> {
-        let requirement = Requirement::new(asked.requirement.reward(), asked.requirement.direction(), bound)?;
-        Ok(first.with(&loaded.specification.require(requirement)?)?)
+) -> Result<SweptCurve, Error> {
+    problem.specification = problem.specification.require(sweep.requirement.clone())?;
+    let first = problem.task()?;
+    let at = |bound: f64| -> Result<FiniteTask<'_>, Error> {
+        let requirement = Requirement::new(sweep.requirement.reward(), sweep.requirement.direction(), bound)?;
+        Ok(first.with(&problem.specification.require(requirement)?)?)
     };
     // From the loosest bound on, so that each begins with policies that are nearly right, and nothing is left to do
     // where the requirements cannot be met any more.
-    let mut order: Vec<usize> = (0..asked.bounds.len()).collect();
-    let sign = asked.requirement.sign();
-    order.sort_by(|&i, &j| (sign * asked.bounds[i]).total_cmp(&(sign * asked.bounds[j])));
-    let tasks = order.iter().map(|&i| at(asked.bounds[i])).collect::<anyhow::Result<Vec<_>>>()?;
-    let mut rounds = Rounds::new(settings, objective_sign(&first), watch, observer);
+    let mut order: Vec<usize> = (0..sweep.bounds.len()).collect();
+    let sign = sweep.requirement.sign();
+    order.sort_by(|&i, &j| (sign * sweep.bounds[i]).total_cmp(&(sign * sweep.bounds[j])));
+    let tasks = order.iter().map(|&i| at(sweep.bounds[i])).collect::<Result<Vec<_>, Error>>()?;
+    let mut rounds = Rounds::new(settings, objective_sign(&first), control, observer);
     let total = tasks.len();
     let mut look = |i: usize, round: &_| rounds.look(&format!("bound {} of {total}, ", i + 1), round);
     let answers = sweep_tasks(&tasks, &settings.options(), &mut look)?;
@@ -99,7 +98,7 @@ pub(super) fn sweep_finite(
         .iter()
         .zip(answers)
         .zip(&tasks)
-        .map(|((&i, answer), task)| (i, point(task, asked.bounds[i], answer)))
+        .map(|((&i, answer), task)| (i, point(task, sweep.bounds[i], answer)))
         .collect();
     points.sort_by_key(|(i, _)| *i);
     Ok(SweptCurve {
@@ -108,15 +107,15 @@ pub(super) fn sweep_finite(
             .requirements()
             .iter()
             .find(|r| {
-                r.reward() == asked.requirement.reward() && r.direction() == asked.requirement.direction()
+                r.reward() == sweep.requirement.reward() && r.direction() == sweep.requirement.direction()
             })
             .map_or_else(String::new, |r| r.name().to_owned()),
-        specification: loaded.specification.clone(),
+        specification: problem.specification.clone(),
         sweep: points.into_iter().map(|(_, point)| point).collect(),
         states: first.model().states(),
         choices: first.model().choice_count(),
         communicating: first.structure().is_communicating(),
-        complete: reached && !watch.stop.requested(),
+        complete: reached && !control.stop.requested(),
         seconds: rounds.start.elapsed().as_secs_f64(),
         reached,
     })
@@ -151,7 +150,7 @@ fn point(task: &FiniteTask<'_>, bound: f64, answer: SweepPoint) -> Point {
 }
 
 impl SweptCurve {
-    /// Whether the requirements can be met at one of the bounds.
+    /// True if the requirements can be met at one of the bounds.
     pub fn feasible(&self) -> bool {
         self.sweep.iter().any(|point| point.status == "optimal")
     }
@@ -161,17 +160,18 @@ impl SweptCurve {
     }
 
     /// "r1 >=", for a column of bounds.
-    fn relation(&self) -> String {
+    pub fn relation(&self) -> String {
         let sign = if self.requirement().is_some_and(|r| r.sign() < 0.0) { "<=" } else { ">=" };
         format!("{} {sign}", self.requirement)
     }
 
-    fn objective(&self) -> String {
+    /// The name of the objective.
+    pub fn objective(&self) -> String {
         self.specification.objective().map_or_else(|| "objective".to_owned(), |o| o.reward.clone())
     }
 
     /// Header and rows of the table: bound, objective, price of the bound, the values of the other requirements.
-    fn table(&self) -> (Vec<String>, Vec<Vec<String>>) {
+    pub fn table(&self) -> (Vec<String>, Vec<Vec<String>>) {
         let mut header = vec![self.relation(), self.objective(), "price".to_owned()];
         let others: Vec<&str> = self
             .specification
@@ -182,74 +182,24 @@ impl SweptCurve {
             .collect();
         header.extend(others.iter().map(|name| (*name).to_owned()));
         let row = |point: &Point| {
-            let mut row = vec![figure(point.bound, 6)];
+            let mut row = vec![number(point.bound, 6)];
             if point.status != "optimal" {
                 row.push(point.status.to_owned());
                 row.resize(header.len(), "-".to_owned());
                 return row;
             }
-            row.push(point.objective.map_or("met".to_owned(), |v| figure(v, 6)));
-            row.push(figure(point.price(&self.requirement), 5));
+            row.push(point.objective.map_or("met".to_owned(), |v| number(v, 6)));
+            row.push(number(point.price(&self.requirement), 5));
             let value = |name: &&str| point.values.as_ref()?.iter().find(|(n, _)| n == name).map(|(_, v)| *v);
-            row.extend(others.iter().map(|name| value(name).map_or("-".to_owned(), |v| figure(v, 5))));
+            row.extend(others.iter().map(|name| value(name).map_or("-".to_owned(), |v| number(v, 5))));
             row
         };
         (header.clone(), self.sweep.iter().map(row).collect())
     }
 
-    pub(super) fn tell(
-        &self,
-        input: &str,
-        folder: Option<&Path>,
-        output: &mut Output,
-    ) -> anyhow::Result<Verdict> {
-        if !self.reached {
-            output.warn("the gap that was asked for is not reached at every bound");
-        }
-        if !self.complete && self.sweep.iter().any(|point| point.status == "unknown") {
-            output.warn("stopped before all bounds were done: what is not known is marked so");
-        }
-        if let Some(folder) = folder {
-            self.page(input, output.command()).write(folder)?;
-        }
-        if output.is_json() {
-            output.object(self)?;
-            return Ok(Verdict::of(self.feasible()));
-        }
-        let feasible = self.sweep.iter().filter(|p| p.status == "optimal").count();
-        output.line(format!(
-            "{} over {}: the requirements can be met at {} of {} ({})",
-            styled(STRONG, self.objective()),
-            styled(STRONG, self.relation()),
-            styled(GOOD, feasible),
-            count(self.sweep.len() as u64, "bound"),
-            count(self.states as u64, "state"),
-        ));
-        output.line("");
-        let (header, rows) = self.table();
-        let mut table = Table::new(&header.iter().map(String::as_str).collect::<Vec<_>>());
-        rows.into_iter().for_each(|row| table.plain(row));
-        output.raw(&table.to_string());
-        if self.specification.objective().is_some() {
-            output.line(styled(
-                FAINT,
-                "price: what the objective loses per unit by which the bound is tightened, the slope of the curve",
-            ));
-        }
-        if !self.communicating {
-            output.line(
-                "The model has several separate end components, and a run ends in one of them: these are expected values.",
-            );
-        }
-        if let Some(folder) = folder {
-            output.line(folder::page_line(folder));
-        }
-        Ok(Verdict::of(self.feasible()))
-    }
-
     /// The page on it. `input` is what was solved, `command` what makes it again.
     pub fn page(&self, input: &str, command: &str) -> Report {
-        let infeasible = self.sweep.iter().filter(|p| p.status == "infeasible").count();
+        let infeasible = self.count("infeasible");
         let lead = format!(
             "The best {} for {} bounds on {}{}.",
             self.objective(),
@@ -271,9 +221,9 @@ impl SweptCurve {
             ("input".to_owned(), input.to_owned()),
             ("states".to_owned(), self.states.to_string()),
             ("choices".to_owned(), self.choices.to_string()),
-            ("took".to_owned(), format!("{} s", figure(self.seconds, 2))),
+            ("took".to_owned(), format!("{} s", number(self.seconds, 2))),
         ];
-        facts.extend(page::machine(0).into_iter().filter(|(name, _)| name != "seed"));
+        facts.extend(machine(0).into_iter().filter(|(name, _)| name != "seed"));
         Report {
             title: format!("{input}: {} over {}", self.objective(), self.requirement),
             lead,
@@ -321,7 +271,7 @@ impl SweptCurve {
         };
         let objective = of(&|p| p.objective.unwrap_or(f64::NAN));
         let end = |i: usize| of(&move |p: &Point| p.bounds.map_or(f64::NAN, |b| b[i]));
-        let band = Band { name: "proved to be in between".to_owned(), low: end(0), high: end(1) };
+        let band = Band { name: "proven interval".to_owned(), low: end(0), high: end(1) };
         let prices = of(&|p| p.price(&self.requirement));
         let panel = |title: &str, label: String, first: Series, marked: Option<Series>| Panel {
             title: title.to_owned(),
@@ -336,7 +286,7 @@ impl SweptCurve {
         if self.specification.objective().is_some() {
             let marked = marked(&objective);
             let first = curve(self.objective(), Colour::Blue, objective, Some(band));
-            panels.push(panel("the best that can be had", self.objective(), first, marked));
+            panels.push(panel("optimum", self.objective(), first, marked));
         }
         let marked = marked(&prices);
         let first = Series { steps: true, ..curve("price".to_owned(), Colour::Orange, prices, None) };
@@ -354,8 +304,43 @@ impl SweptCurve {
         }
     }
 
-    /// The model is not kept: this says how large it was.
+    /// The number of states of the model.
     pub fn states(&self) -> usize {
         self.states
+    }
+
+    /// The number of bounds.
+    pub fn len(&self) -> usize {
+        self.sweep.len()
+    }
+
+    /// True if there are no bounds.
+    pub fn is_empty(&self) -> bool {
+        self.sweep.is_empty()
+    }
+
+    /// The number of bounds of this status: "optimal", "infeasible" or "unknown".
+    pub fn count(&self, status: &str) -> usize {
+        self.sweep.iter().filter(|point| point.status == status).count()
+    }
+
+    /// True if the gap was reached at every bound that can be met.
+    pub fn reached(&self) -> bool {
+        self.reached
+    }
+
+    /// True if nothing stopped it, and the gap was reached at every bound.
+    pub fn complete(&self) -> bool {
+        self.complete
+    }
+
+    /// True if the model has one end component.
+    pub fn communicating(&self) -> bool {
+        self.communicating
+    }
+
+    /// The objective and the requirements, with the first bound.
+    pub fn specification(&self) -> &Specification {
+        &self.specification
     }
 }

@@ -1,9 +1,9 @@
-//! `acrl train`: Algorithm 1, safe to interrupt, and a policy file at the end.
+//! Training: Algorithm 1 with checkpoints, and a policy file at the end.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use acrl::{Executor, VecTask};
+use acrl::{Named, VecTask};
 use acrl_envs::{CriterionSetting, EpochSetting, LearnerSetting, MethodSetting, WeightSamplerSetting};
 use acrl_files::{RunFolder, checkpoint};
 use acrl_learn::{
@@ -11,14 +11,12 @@ use acrl_learn::{
     PolicyGradient, PolicyGradientConfig, Ppo, PpoConfig, Training, TrainingRecord, UnconditionedLearner,
     WeightSampler, calibrate, settle,
 };
-use anyhow::{bail, ensure};
+use acrl_report::number;
 use serde::{Deserialize, Serialize};
 
-use crate::Verdict;
-use crate::args::{Global, TrainArgs};
+use crate::control::{Control, Progress as _};
 use crate::input::{ContinuousProblem, Input};
-use crate::output::{FAINT, Output, Table, count, figure, styled};
-use crate::watch::{Stop, listen};
+use crate::{Error, bail, ensure};
 
 /// What a checkpoint holds.
 #[derive(Serialize, Deserialize)]
@@ -33,47 +31,97 @@ struct State {
 
 const KIND: &str = "training";
 
-/// Trains and writes the policy.
-pub(crate) fn train(args: &TrainArgs, global: &Global, output: &mut Output) -> anyhow::Result<Verdict> {
-    let problem = match Input::open(&args.source)? {
+/// Options of [`train`].
+#[derive(Debug, Clone)]
+pub struct TrainOptions<'a> {
+    /// The policy file to write.
+    pub output: &'a Path,
+    /// Environment steps; the problem's, or the learner's, if absent.
+    pub total_steps: Option<u64>,
+    /// The learner; the problem's if absent.
+    pub learner: Option<LearnerSetting>,
+    /// A-CRL or a baseline; the problem's if absent.
+    pub method: Option<MethodSetting>,
+    /// The folder for logs and checkpoint; `runs/` and the policy's name if absent.
+    pub out_dir: Option<&'a Path>,
+    /// Resume from the folder's checkpoint.
+    pub resume: bool,
+    /// Replace a training that the folder holds already.
+    pub replace: bool,
+    /// Seconds between two checkpoints.
+    pub checkpoint_every: f64,
+    /// The seed of all randomness; the problem's if absent.
+    pub seed: Option<u64>,
+}
+
+/// A finished or stopped training. Serialises as the object of `acrl train --json`.
+#[derive(Debug, Serialize)]
+pub struct TrainResult {
+    /// The path of the policy.
+    pub policy: String,
+    /// The folder with logs and checkpoint.
+    pub folder: String,
+    /// Learner, method, steps and seed.
+    #[serde(flatten)]
+    pub record: TrainingRecord,
+    /// Iterations done.
+    pub iterations: u64,
+    /// Seconds of training.
+    pub seconds: f64,
+    /// Long-run averages with all weight on one reward, by that reward.
+    pub single_objective_values: Named<Named<f64>>,
+    /// Recommended settings of an execution.
+    pub execution_defaults: ExecutionDefaults,
+    /// The averages of a baseline while it trained.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub online: Option<Named<f64>>,
+    /// The number of iterations planned.
+    #[serde(skip)]
+    pub total_iterations: u64,
+    /// False for a baseline, which ignores the multipliers.
+    #[serde(skip)]
+    pub weight_conditioned: bool,
+}
+
+/// Trains a policy for a continuous problem, to the end or until a stop is requested, and writes it. `name` is the input's
+/// name in messages.
+pub fn train(
+    name: &str,
+    input: Input,
+    options: &TrainOptions<'_>,
+    control: &Control,
+) -> Result<TrainResult, Error> {
+    let problem = match input {
         Input::Continuous(problem) => *problem,
         Input::Finite(_) => bail!(
-            "{0} is finite: its best policies are computed and need no training; acrl run {0} executes them",
-            args.source.input
+            "{name} is finite: its best policies are computed and need no training; acrl run {name} executes them"
         ),
-        Input::Policy(_) => bail!("{} is a trained policy, expected a problem (.toml)", args.source.input),
+        Input::Policy(_) => bail!("{name} is a trained policy, expected a problem (.toml)"),
     };
     let task = VecTask::new(problem.environment.batch(), problem.specification.clone())?;
-    let seed = global.seed.unwrap_or(problem.train.seed);
-    let folder_path = args.folder.clone().unwrap_or_else(|| default_folder(&args.output));
+    let seed = options.seed.unwrap_or(problem.train.seed);
+    let folder_path = options.out_dir.map_or_else(|| default_folder(options.output), Path::to_owned);
     let fresh = State {
         problem: problem.text.clone(),
         requirements: problem.specification.requirements().to_vec(),
         objective: problem.specification.objective().cloned(),
         seed,
         seconds: 0.0,
-        training: begin(&problem, &task, &asked(args, &problem), seed)?,
+        training: begin(&problem, &task, &request(options, &problem), seed)?,
     };
-    let mut job = if args.resume {
+    let mut job = if options.resume {
         resume(fresh, &folder_path)?
     } else {
-        let create = if args.replace { RunFolder::replace } else { RunFolder::create };
-        let folder = create(&folder_path).map_err(|error| match error {
-            acrl_files::Error::RunExists { .. } => anyhow::Error::new(error)
-                .context("continue it with --resume, replace it with --replace, or choose another --folder"),
-            other => other.into(),
-        })?;
-        Job { state: fresh, folder }
+        let create = if options.replace { RunFolder::replace } else { RunFolder::create };
+        Job { state: fresh, folder: create(&folder_path)? }
     };
-    let complete = job.run(&task, args, &listen(), output)?;
+    let complete = job.run(&task, options.checkpoint_every, control)?;
     let Job { state, folder } = job;
     folder.finish()?;
-    let rehearsing = output.spinner("rehearsing");
+    control.message("calibrating".to_owned());
     let file = policy_file(&state.training, &problem, &task, seed, complete)?;
-    rehearsing.finish_and_clear();
-    file.to_container()?.save(&args.output)?;
-    report(&file, &state, &task, args, &folder_path, complete, output)?;
-    Ok(if complete { Verdict::Good } else { Verdict::Bad })
+    file.to_container()?.save(options.output)?;
+    Ok(result(&file, &state, &task, options.output, &folder_path))
 }
 
 /// `runs/` and the policy's name.
@@ -81,20 +129,20 @@ fn default_folder(policy: &Path) -> PathBuf {
     Path::new("runs").join(policy.file_stem().unwrap_or(policy.as_os_str()))
 }
 
-/// What is to be trained.
-pub(super) struct Asked {
+/// Method, learner and steps of a training.
+pub(super) struct TrainingRequest {
     pub(super) method: MethodSetting,
     pub(super) learner: LearnerSetting,
     /// Environment steps; the learner's own number if it is not said.
     pub(super) steps: Option<u64>,
 }
 
-fn asked(args: &TrainArgs, problem: &ContinuousProblem) -> Asked {
+fn request(options: &TrainOptions<'_>, problem: &ContinuousProblem) -> TrainingRequest {
     let train = &problem.train;
-    Asked {
-        method: args.method.unwrap_or(train.method),
-        learner: args.learner.unwrap_or(train.learner),
-        steps: args.steps.or(train.steps_given.then_some(train.steps)),
+    TrainingRequest {
+        method: options.method.unwrap_or(train.method),
+        learner: options.learner.unwrap_or(train.learner),
+        steps: options.total_steps.or(train.steps_given.then_some(train.steps)),
     }
 }
 
@@ -102,9 +150,9 @@ fn asked(args: &TrainArgs, problem: &ContinuousProblem) -> Asked {
 pub(super) fn begin(
     problem: &ContinuousProblem,
     task: &VecTask<'_>,
-    asked: &Asked,
+    asked: &TrainingRequest,
     seed: u64,
-) -> anyhow::Result<Training> {
+) -> Result<Training, Error> {
     let train = &problem.train;
     let average = train.targets == CriterionSetting::Average;
     if average && asked.learner == LearnerSetting::PolicyGradient {
@@ -211,7 +259,7 @@ fn gradient_settings(problem: &ContinuousProblem, steps: Option<u64>) -> PolicyG
 }
 
 /// Takes up a training where its folder's checkpoint left it.
-fn resume(fresh: State, path: &Path) -> anyhow::Result<Job> {
+fn resume(fresh: State, path: &Path) -> Result<Job, Error> {
     let file = RunFolder::checkpoint_path(path);
     ensure!(
         file.exists(),
@@ -241,50 +289,41 @@ struct Job {
 }
 
 impl Job {
-    /// Iterates to the end, or until Ctrl-C; whether the end was reached.
-    fn run(
-        &mut self,
-        task: &VecTask<'_>,
-        args: &TrainArgs,
-        stop: &Stop,
-        output: &mut Output,
-    ) -> anyhow::Result<bool> {
-        let of = self.state.training.iterations();
-        let bar = output.bar(of, "training");
-        bar.set_position(self.state.training.iteration());
+    /// Iterates to the end or until a stop is requested; true if the end was reached.
+    fn run(&mut self, task: &VecTask<'_>, checkpoint_every: f64, control: &Control) -> Result<bool, Error> {
+        let total = self.state.training.iterations();
+        control.begin(total);
+        control.advance(self.state.training.iteration());
         let (begin, before) = (Instant::now(), self.state.seconds);
         let mut saved = Instant::now();
-        while self.state.training.iteration() < of && !stop.requested() {
-            let figures = match self.state.training.iterate(task) {
-                Ok(figures) => figures,
-                Err(error) => {
-                    bar.abandon();
-                    return Err(self.diverged(error));
-                }
+        while self.state.training.iteration() < total && !control.stop.requested() {
+            let metrics = match self.state.training.iterate(task) {
+                Ok(metrics) => metrics,
+                Err(error) => return Err(self.diverged(error)),
             };
             self.state.seconds = before + begin.elapsed().as_secs_f64();
-            let training = &self.state.training;
-            let iteration = training.iteration();
-            self.folder.iteration(iteration, of, training.steps(), self.state.seconds, &figures)?;
-            if let Some(reward) = figures.get("reward") {
-                bar.set_message(format!("reward {}", figure(*reward, 3)));
+            let (training, seconds) = (&self.state.training, self.state.seconds);
+            let (iteration, steps) = (training.iteration(), training.steps());
+            let metrics = tagged(&metrics, iteration, steps, seconds);
+            self.folder.iteration(iteration, total, steps, seconds, &metrics)?;
+            if let Some(reward) = metrics.get("rollout/scalarized_reward") {
+                control.message(format!("reward {}", number(*reward, 3)));
             }
-            bar.inc(1);
-            if iteration == 1 || saved.elapsed().as_secs_f64() >= args.checkpoint_every {
+            control.advance(1);
+            if iteration == 1 || saved.elapsed().as_secs_f64() >= checkpoint_every {
                 self.folder.save_checkpoint(KIND, &self.state)?;
                 saved = Instant::now();
             }
         }
         self.folder.save_checkpoint(KIND, &self.state)?;
-        bar.finish_and_clear();
-        Ok(self.state.training.iteration() >= of)
+        Ok(self.state.training.iteration() >= total)
     }
 
     /// The error, and where the last good checkpoint is.
-    fn diverged(&self, error: LearnError) -> anyhow::Error {
+    fn diverged(&self, error: LearnError) -> Error {
         let file = RunFolder::checkpoint_path(self.folder.path());
-        let kept = format!("the training stopped; the last good checkpoint is {}", file.display());
-        anyhow::Error::new(error).context(kept)
+        let place = format!("the training stopped; the last good checkpoint is {}", file.display());
+        Error::At { place, source: Box::new(error.into()) }
     }
 }
 
@@ -295,7 +334,7 @@ pub(super) fn policy_file(
     task: &VecTask<'_>,
     seed: u64,
     complete: bool,
-) -> anyhow::Result<PolicyFile> {
+) -> Result<PolicyFile, Error> {
     let mut policy = training.policy();
     let library = settle(task, &mut policy, seed)?;
     // Who stops a training does not want to wait; and there is nothing to choose where the problem fixes the epoch, or
@@ -326,108 +365,54 @@ pub(super) fn policy_file(
     })
 }
 
-#[derive(Serialize)]
-struct TrainJson<'a> {
-    policy: String,
-    folder: String,
-    #[serde(flatten)]
-    record: &'a TrainingRecord,
-    iterations: u64,
-    seconds: f64,
-    /// What the policy settles at when one reward is all that matters, by that reward.
-    corners: acrl::Named<acrl::Named<f64>>,
-    advice: ExecutionDefaults,
-    /// Of a baseline: its averages while it trained.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    online: Option<acrl::Named<f64>>,
-}
-
 /// The averages of a baseline while it trained, in the paper's signs; nothing for other trainings.
 pub(super) fn online(training: &Training, task: &VecTask<'_>) -> Option<Vec<f64>> {
     let Training::Baseline(baseline) = training else { return None };
     Some(baseline.online().iter().zip(task.scales()).map(|(r, scale)| r * scale).collect())
 }
 
-fn report(
-    file: &PolicyFile,
-    state: &State,
-    task: &VecTask<'_>,
-    args: &TrainArgs,
-    folder: &Path,
-    complete: bool,
-    output: &mut Output,
-) -> anyhow::Result<()> {
+/// Metrics by the tags of Stable-Baselines3, with those of time.
+fn tagged(metrics: &Named<f64>, iteration: u64, steps: u64, seconds: f64) -> Named<f64> {
+    let tag = |name: &str| match name {
+        name if name.contains('/') => name.to_owned(),
+        "reward" => "rollout/scalarized_reward".to_owned(),
+        "mastered" => "rollout/min_objective_progress".to_owned(),
+        "policy_loss" => "train/policy_gradient_loss".to_owned(),
+        "deviation" => "train/std".to_owned(),
+        "clipped" => "train/clip_fraction".to_owned(),
+        "divergence" => "train/approx_kl".to_owned(),
+        name => format!("train/{name}"),
+    };
+    let time = [
+        ("time/iterations", iteration as f64),
+        ("time/total_timesteps", steps as f64),
+        ("time/fps", if seconds > 0.0 { steps as f64 / seconds } else { 0.0 }),
+    ];
+    let tagged = metrics.iter().map(|(name, value)| (tag(name), *value));
+    tagged.chain(time.map(|(name, value)| (name.to_owned(), value))).collect()
+}
+
+fn result(file: &PolicyFile, state: &State, task: &VecTask<'_>, output: &Path, folder: &Path) -> TrainResult {
     let specification = task.specification();
     let mut names: Vec<(String, f64)> = Vec::new();
     names.extend(specification.objective().map(|o| (o.reward.clone(), o.sign())));
     names.extend(specification.requirements().iter().map(|r| (r.name().to_owned(), r.sign())));
     let first = usize::from(!task.has_objective());
-    let signed = |values: &[f64]| -> acrl::Named<f64> {
+    let signed = |values: &[f64]| -> Named<f64> {
         let values = names.iter().zip(&values[first..]);
         values.map(|((name, sign), v)| (name.clone(), sign * v + 0.0)).collect()
     };
-    let corner = |j: usize| signed(&file.library.entries[j].values);
-    let online = online(&state.training, task).map(|values| signed(&values));
-    let (training, policy) = (&state.training, args.output.display());
-    if output.is_json() {
-        return output.object(&TrainJson {
-            policy: policy.to_string(),
-            folder: folder.display().to_string(),
-            record: &file.training,
-            iterations: training.iteration(),
-            seconds: state.seconds,
-            corners: names.iter().enumerate().map(|(j, (name, _))| (name.clone(), corner(j))).collect(),
-            advice: file.advice,
-            online,
-        });
+    let single = |j: usize| signed(&file.library.entries[j].values);
+    TrainResult {
+        policy: output.display().to_string(),
+        folder: folder.display().to_string(),
+        record: file.training.clone(),
+        iterations: state.training.iteration(),
+        seconds: state.seconds,
+        single_objective_values: names.iter().enumerate().map(|(j, (n, _))| (n.clone(), single(j))).collect(),
+        execution_defaults: file.advice,
+        online: online(&state.training, task).map(|values| signed(&values)),
+        total_iterations: state.training.iterations(),
+        weight_conditioned: !file.policy.is_blind(),
     }
-    if !complete {
-        output.warn(&format!(
-            "stopped by Ctrl-C after iteration {} of {}: the policy is usable; --resume goes on",
-            training.iteration(),
-            training.iterations()
-        ));
-    }
-    let what = match training {
-        Training::Baseline(baseline) => format!("{} with {}", baseline.method().name(), training.learner()),
-        _ => training.learner().to_owned(),
-    };
-    output.line(format!(
-        "{policy}: {what} after {} in {} s",
-        count(training.steps(), "step"),
-        figure(state.seconds, 3)
-    ));
-    output.line("");
-    let blind = file.policy.is_blind();
-    let mut header = vec![if blind { "" } else { "all weight on" }];
-    header.extend(names.iter().map(|(name, _)| name.as_str()));
-    let mut table = Table::new(&header);
-    for (j, (name, _)) in names.iter().enumerate().take(if blind { 1 } else { names.len() }) {
-        let name = if blind { "settles at" } else { name.as_str() };
-        let mut row = vec![name.to_owned()];
-        row.extend(corner(j).iter().map(|(_, v)| figure(*v, 3)));
-        table.plain(row);
-    }
-    if let Some(online) = online {
-        let values = online.iter().map(|(_, v)| figure(*v, 3));
-        table.plain(std::iter::once("while it trained".to_owned()).chain(values).collect());
-    }
-    output.raw(&table.to_string());
-    if blind {
-        output.line(styled(FAINT, "a baseline: the policy takes no notice of multipliers"));
-    } else {
-        output.line(styled(FAINT, "what the policy settles at when one reward is all that matters"));
-        let ExecutionDefaults { step_size, epoch, steering } = file.advice;
-        let steering = match steering {
-            Executor::Policy => "its multipliers",
-            Executor::PolicyLibrary => "its library",
-        };
-        let advice = format!(
-            "it will run steered by {steering}, with epochs of {epoch} steps and step size {step_size}"
-        );
-        output.line(styled(FAINT, advice));
-    }
-    output.line(styled(FAINT, format!("logs and checkpoint: {}", folder.display())));
-    output.hint(format!("Try next: acrl run {policy} --runs 20, or with other bounds: --require 'NAME>=X'."));
-    Ok(())
 }

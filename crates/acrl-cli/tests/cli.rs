@@ -89,7 +89,7 @@ fn solve_says_what_conflicts_and_what_would_help() {
     assert_eq!((object["status"].as_str(), status), (Some("infeasible"), 1));
     assert_eq!(object["conflict"], serde_json::json!(["r1", "r2"]));
     close(&object["relax"]["uniform"], 0.05, 1e-6);
-    close(&object["relax"]["alone"]["r1"], 0.1, 1e-6);
+    close(&object["relax"]["single"]["r1"], 0.1, 1e-6);
     // The relaxation is enough, and a little less is not.
     let relaxed =
         |c: &str| acrl(&["solve", "problems/monitoring.toml", "--require", c, "--require", "r2>=0.55"]);
@@ -188,10 +188,10 @@ fn compare_puts_every_method_in_one_table() {
             methods.iter().find(|m| m["method"] == name).unwrap_or_else(|| panic!("no {name}: {object}"));
         entry["met"].as_bool().unwrap()
     };
-    assert!(met("a-crl (exact)") && met("a-crl (learned)") && met("primal averaging (by occupancy)"));
+    assert!(met("A-CRL (exact)") && met("A-CRL (learned)") && met("primal averaging (by occupancy)"));
     assert!(!met("fixed weights") && !met("dual descent, stopped") && !met("primal averaging (by state)"));
     let text = text(&["compare", "monitoring"]);
-    assert!(text.contains("a-crl (exact)") && text.contains("fixed weights"), "{text}");
+    assert!(text.contains("A-CRL (exact)") && text.contains("fixed weights"), "{text}");
 }
 
 #[test]
@@ -306,7 +306,7 @@ fn every_json_key_is_documented() {
         &["run", "monitoring"],
         &["check", "monitoring"],
         &[&["check", "monitoring"], &impossible[..]].concat(),
-        &["compare", "monitoring", "--steps", "1000", "--budget", "1000"],
+        &["compare", "monitoring", "--steps", "1000", "--train-steps", "1000"],
         &["problems"],
     ] {
         keys(&json(args).0, &mut found);
@@ -353,8 +353,8 @@ fn view_refuses_what_is_no_run() {
         ("empty", "expected report.html or events.jsonl in it"),
         ("runs", "; there is one in "),
         ("runs/first", "has nothing to show"),
-        ("notes.txt", "is no report: expected a run's folder"),
-        ("notes.html", "is no report: expected a run's folder"),
+        ("notes.txt", "is not a report: expected a run's folder"),
+        ("notes.html", "is not a report: expected a run's folder"),
     ] {
         let output = acrl(&["view", "--no-open", at(name).to_str().unwrap()]);
         let stderr = String::from_utf8(output.stderr).unwrap();

@@ -17,7 +17,7 @@ fn the_demo_meets_every_requirement_and_shows_it() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path().join("demo");
     let output = Command::new(env!("CARGO_BIN_EXE_acrl"))
-        .args(["demo", "--json", "--folder", folder.to_str().unwrap()])
+        .args(["demo", "--json", "--out-dir", folder.to_str().unwrap()])
         .output()
         .unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
@@ -36,7 +36,7 @@ fn the_demo_meets_every_requirement_and_shows_it() {
         .map(|entry| entry["method"].as_str().unwrap())
         .collect();
     for method in
-        ["a-crl", "fixed weights", "dual descent, stopped", "primal-dual, stopped", "primal averaging"]
+        ["A-CRL", "fixed weights", "dual descent, stopped", "primal-dual, stopped", "primal averaging"]
     {
         assert!(methods.contains(&method), "{methods:?}");
     }

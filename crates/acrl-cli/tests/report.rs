@@ -24,7 +24,7 @@ fn a_run_leaves_its_events_and_a_report() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path().join("deep/run");
     let path = folder.to_str().unwrap();
-    let run = ["run", "monitoring", "--runs", "3", "--steps", "20000", "--folder", path];
+    let run = ["run", "monitoring", "--runs", "3", "--steps", "20000", "--out-dir", path];
     assert_eq!(acrl(&run).status.code(), Some(0));
     let events = events(&folder);
     let kinds: Vec<&str> = events.iter().map(|event| event["type"].as_str().unwrap()).collect();
@@ -32,7 +32,7 @@ fn a_run_leaves_its_events_and_a_report() {
     assert_eq!(kinds.iter().filter(|kind| **kind == "snapshot").count(), 400);
     assert_eq!(events[0]["data"][1]["bound"].as_f64(), Some(1.0 / 3.0));
     let last = &events[events.len() - 2]["data"];
-    assert_eq!((&last["steps"], &last["of"]), (&Value::from(20_000), &Value::from(20_000)));
+    assert_eq!((&last["steps"], &last["total"]), (&Value::from(20_000), &Value::from(20_000)));
     let certified = last["shortfalls"][0].as_f64().unwrap();
     assert!(
         (certified
@@ -73,9 +73,9 @@ fn folders_are_looked_at_first() {
     let file = file.to_str().unwrap();
     // Each of these would take minutes.
     for args in [
-        &["compare", "wireless", "--folder", file][..],
-        &["reproduce", "--folder", file],
-        &["demo", "--folder", file],
+        &["compare", "wireless", "--out-dir", file][..],
+        &["reproduce", "--out-dir", file],
+        &["demo", "--out-dir", file],
     ] {
         let output = acrl(args);
         assert_eq!(output.status.code(), Some(2), "{args:?}");
@@ -84,7 +84,7 @@ fn folders_are_looked_at_first() {
     let folder = place.path().join("run");
     let path = folder.to_str().unwrap();
     let mut running = Command::new(env!("CARGO_BIN_EXE_acrl"))
-        .args(["run", "queue", "--steps", "1e12", "--quiet", "--folder", path])
+        .args(["run", "queue", "--steps", "1e12", "--quiet", "--out-dir", path])
         .spawn()
         .unwrap();
     let begin = std::time::Instant::now();
@@ -92,13 +92,15 @@ fn folders_are_looked_at_first() {
         assert!(begin.elapsed().as_secs() < 60, "the run does not begin");
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
-    let second = acrl(&["run", "queue", "--steps", "100", "--folder", path, "--replace"]);
+    let second = acrl(&["run", "queue", "--steps", "100", "--out-dir", path, "--replace"]);
     running.kill().unwrap();
     running.wait().unwrap();
     assert_eq!(second.status.code(), Some(2));
     assert!(stderr(&second).contains("another run is writing"), "{}", stderr(&second));
     // The killed one holds nothing any more.
-    assert!(acrl(&["run", "queue", "--steps", "100", "--folder", path, "--replace"]).status.code() < Some(2));
+    assert!(
+        acrl(&["run", "queue", "--steps", "100", "--out-dir", path, "--replace"]).status.code() < Some(2)
+    );
 }
 
 #[test]
@@ -112,7 +114,7 @@ fn a_report_says_why_a_requirement_is_behind() {
         "r1>=0.55",
         "--require",
         "r2>=0.55",
-        "--folder",
+        "--out-dir",
         folder.to_str().unwrap(),
     ]);
     assert_eq!(output.status.code(), Some(1));
@@ -126,10 +128,18 @@ fn a_trained_policy_shows_its_arrows_and_where_the_time_goes() {
     let place = tempfile::tempdir().unwrap();
     let (policy, folder) = (place.path().join("p.safetensors"), place.path().join("run"));
     let (policy, logs) = (policy.to_str().unwrap(), place.path().join("training"));
-    let train =
-        ["train", "planar-speed", "--steps", "300000", "-o", policy, "--folder", logs.to_str().unwrap()];
+    let train = [
+        "train",
+        "planar-speed",
+        "--total-steps",
+        "300000",
+        "-o",
+        policy,
+        "--out-dir",
+        logs.to_str().unwrap(),
+    ];
     assert_eq!(acrl(&train).status.code(), Some(0));
-    let run = ["run", policy, "--runs", "2", "--steps", "5000", "--folder", folder.to_str().unwrap()];
+    let run = ["run", policy, "--runs", "2", "--steps", "5000", "--out-dir", folder.to_str().unwrap()];
     assert!(acrl(&run).status.code().is_some_and(|code| code < 2));
     let report: Value =
         serde_json::from_str(&std::fs::read_to_string(folder.join("report.json")).unwrap()).unwrap();
@@ -158,14 +168,21 @@ fn a_trained_policy_shows_its_arrows_and_where_the_time_goes() {
 fn compare_writes_a_report_and_says_when_requirements_are_met() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path().join("compare");
-    let output =
-        acrl(&["compare", "monitoring", "--json", "--budget", "20000", "--folder", folder.to_str().unwrap()]);
+    let output = acrl(&[
+        "compare",
+        "monitoring",
+        "--json",
+        "--train-steps",
+        "20000",
+        "--out-dir",
+        folder.to_str().unwrap(),
+    ]);
     assert_eq!(output.status.code(), Some(0));
     let comparison: Value = serde_json::from_slice(&output.stdout).unwrap();
     let methods = comparison["methods"].as_array().unwrap();
     let of = |name: &str| methods.iter().find(|entry| entry["method"] == name).unwrap();
     assert!((comparison["optimum"].as_f64().unwrap() - 1.0 / 3.0).abs() < 1e-6);
-    let ours = of("a-crl (exact)");
+    let ours = of("A-CRL (exact)");
     assert!(ours["met_from"].as_u64().is_some_and(|step| step < 20_000), "{ours}");
     assert!(ours["transient"].as_f64().unwrap() < 0.01);
     // A policy that is kept misses a requirement from beginning to end.
@@ -173,7 +190,7 @@ fn compare_writes_a_report_and_says_when_requirements_are_met() {
     assert_eq!((&fixed["met_from"], fixed["met"].as_bool()), (&Value::Null, Some(false)));
     assert!(fixed["transient"].as_f64().unwrap() > 0.1);
     assert!(folder.join("figures/comparison.png").exists());
-    let refused = acrl(&["compare", "monitoring", "--trainings", "2"]);
+    let refused = acrl(&["compare", "monitoring", "--train-seeds", "2"]);
     assert_eq!(refused.status.code(), Some(2));
 }
 
@@ -184,9 +201,9 @@ fn compare_trains_each_method_with_several_seeds() {
         "planar-speed",
         "--methods",
         "a_crl,primal_dual",
-        "--budget",
+        "--train-steps",
         "40000",
-        "--trainings",
+        "--train-seeds",
         "2",
         "--runs",
         "2",
@@ -196,14 +213,14 @@ fn compare_trains_each_method_with_several_seeds() {
     ];
     let first = acrl(&args);
     let comparison: Value = serde_json::from_slice(&first.stdout).unwrap();
-    assert_eq!(comparison["trainings"], 2);
+    assert_eq!(comparison["train_seeds"], 2);
     let names: Vec<&str> = comparison["methods"]
         .as_array()
         .unwrap()
         .iter()
         .map(|entry| entry["method"].as_str().unwrap())
         .collect();
-    assert_eq!(names, ["a-crl", "primal-dual, online", "primal-dual, stopped"]);
+    assert_eq!(names, ["A-CRL", "primal-dual, online", "primal-dual, stopped"]);
     let one = acrl(&[&args[..], &["--threads", "1"]].concat());
     assert_eq!(first.stdout, one.stdout, "the number of threads makes no difference");
 }

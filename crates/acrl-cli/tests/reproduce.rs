@@ -12,7 +12,7 @@ fn acrl(folder: &Path, args: &[&str]) -> Output {
     let (first, rest) = args.split_at(1);
     Command::new(env!("CARGO_BIN_EXE_acrl"))
         .args(first)
-        .args(["--folder", folder.to_str().unwrap()])
+        .args(["--out-dir", folder.to_str().unwrap()])
         .args(rest)
         .output()
         .unwrap()
@@ -44,10 +44,10 @@ fn fast_figures_and_claims_come_out_as_the_paper_says() {
         assert_eq!(claim(id)["verdict"], "deviates", "{}", claim(id));
         assert!(claim(id)["why"].is_string());
     }
-    assert_eq!(claim("o1")["figures"]["feasible_weightings"], 0.0);
-    assert_eq!(claim("o1")["figures"]["weightings"], 3721.0);
+    assert_eq!(claim("o1")["metrics"]["feasible_weightings"], 0.0);
+    assert_eq!(claim("o1")["metrics"]["weightings"], 3721.0);
     assert!(claim("primal-averaging")["measured"].as_str().unwrap().contains("0.442"));
-    assert!(claim("fig3-average")["figures"]["distance_after_1000_rollouts"].as_f64().unwrap() < 0.004);
+    assert!(claim("fig3-average")["metrics"]["distance_after_1000_rollouts"].as_f64().unwrap() < 0.004);
     // Every number of a threshold was measured.
     for claim in claims {
         for key in ["where", "says", "threshold", "measured", "settings"] {

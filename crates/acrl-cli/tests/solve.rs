@@ -147,7 +147,7 @@ fn a_sweep_is_a_curve_whose_slope_is_the_price() {
     let folder = tempfile::tempdir().unwrap();
     let report = folder.path().join("report");
     let (object, status) =
-        json(&["solve", "monitoring", "--sweep", "r1>=0.1..0.7:13", "--folder", report.to_str().unwrap()]);
+        json(&["solve", "monitoring", "--sweep", "r1>=0.1..0.7:13", "--out-dir", report.to_str().unwrap()]);
     assert_eq!((object["requirement"].as_str(), status), (Some("r1"), 0));
     let points = object["sweep"].as_array().unwrap();
     assert_eq!(points.len(), 13);
@@ -240,7 +240,7 @@ fn parts_that_carry_the_expected_optimum_are_named_and_the_almost_sure_one_is_ex
     let text = String::from_utf8(acrl(&ask).stdout).unwrap();
     assert!(text.contains("share of runs") && text.contains("cannot be met"), "{text}");
     // Every run is one path; on average over many runs they have the certified value.
-    for mixture in [&[][..], &["--mixture"]] {
+    for mixture in [&[][..], &["--time-sharing"]] {
         let (run, status) = json(&[&["run", &file, "--steps", "100000", "--runs", "100"], mixture].concat());
         assert_eq!((status, run["met"].as_bool()), (0, Some(true)), "{run}");
         close(&run["averages"]["r0"], sure, 0.05);
@@ -257,12 +257,12 @@ fn an_answer_that_was_written_is_executed_by_multipliers_and_by_the_clock() {
     let larger = save(&grid(40), folder.path(), "grid.npz");
     for (problem, extra, acting, steps) in [
         ("queue", vec![], "exact", "2000000"),
-        (larger.as_str(), vec!["--maximize", "r0", "--require", "r1>=0.1"], "policies", "10000000"),
+        (larger.as_str(), vec!["--maximize", "r0", "--require", "r1>=0.1"], "policy_set", "10000000"),
     ] {
         let (solved, _) = json(&[&["solve", problem, "--policy", &file], &extra[..]].concat());
-        for (mixture, acting) in [(&[][..], acting), (&["--mixture"], "mixture")] {
+        for (mixture, acting) in [(&[][..], acting), (&["--time-sharing"], "time_sharing")] {
             let (run, status) = json(&[&["run", &file, "--steps", steps], mixture].concat());
-            assert_eq!((status, run["acting"].as_str()), (0, Some(acting)), "{run}");
+            assert_eq!((status, run["executor"].as_str()), (0, Some(acting)), "{run}");
             for (name, value) in solved["values"].as_object().unwrap() {
                 close(&run["averages"][name], number(value), 0.015 * number(value).abs().max(0.3));
             }
@@ -274,11 +274,11 @@ fn an_answer_that_was_written_is_executed_by_multipliers_and_by_the_clock() {
     let sign = if first["direction"] == "at_least" { ">=" } else { "<=" };
     let bound = format!("{}{sign}{}", first["reward"].as_str().unwrap(), 1.1 * number(&first["bound"]));
     assert_eq!(json(&["run", &file, "--require", &bound, "--steps", "400000"]).1, 0);
-    for wrong in [&["--mixture", "--require", &bound][..], &["--require", "nobody>=1"]] {
+    for wrong in [&["--time-sharing", "--require", &bound][..], &["--require", "nobody>=1"]] {
         let output = acrl(&[&["run", &file], wrong].concat());
         assert_eq!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stderr));
     }
-    assert_eq!(acrl(&["run", "queue", "--mixture"]).status.code(), Some(2));
+    assert_eq!(acrl(&["run", "queue", "--time-sharing"]).status.code(), Some(2));
     assert_eq!(json(&["solve", &file]).0["objective"], solved["objective"], "the model is in it");
     // Damage is noticed.
     let mut bytes = std::fs::read(&path).unwrap();

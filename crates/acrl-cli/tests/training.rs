@@ -33,10 +33,10 @@ fn one_policy_meets_requirements_and_then_other_ones() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let (trained, status) =
-        json(folder, &["train", "planar-speed", "-o", "p.safetensors", "--steps", "2500000"]);
+        json(folder, &["train", "planar-speed", "-o", "p.safetensors", "--total-steps", "2500000"]);
     assert_eq!((trained["complete"].as_bool(), status), (Some(true), 0));
     for region in ["red", "blue", "green", "orange"] {
-        let settled = trained["corners"][region][region].as_f64().unwrap();
+        let settled = trained["single_objective_values"][region][region].as_f64().unwrap();
         assert!(settled > 0.9, "all weight on {region} gives only {settled} of it");
     }
     for name in ["events.jsonl", "progress.csv", "checkpoint"] {
@@ -71,7 +71,7 @@ fn one_policy_meets_requirements_and_then_other_ones() {
         run["diagnosis"]
     );
 
-    acrl(folder, &["run", "p.safetensors", "--steps", "20000", "--occupation", "o.csv", "--log", "l.jsonl"]);
+    acrl(folder, &["run", "p.safetensors", "--steps", "20000", "--occupancy", "o.csv", "--log", "l.jsonl"]);
     let shares = std::fs::read_to_string(folder.join("o.csv")).unwrap();
     let total: f64 =
         shares.lines().skip(1).map(|l| l.rsplit(',').next().unwrap().parse::<f64>().unwrap()).sum();
@@ -80,7 +80,7 @@ fn one_policy_meets_requirements_and_then_other_ones() {
 
     refused(folder, &["run", "p.safetensors", "--require", "red<=0.1"], "was not trained for red<=0.1");
     refused(folder, &["run", "p.safetensors", "--maximize", "red"], "was trained without an objective");
-    refused(folder, &["run", "p.safetensors", "--start", "yellow=1"], "--start names 'yellow'");
+    refused(folder, &["run", "p.safetensors", "--init-multipliers", "yellow=1"], "--start names 'yellow'");
     refused(folder, &["solve", "p.safetensors"], "is a trained policy");
     let bytes = std::fs::read(folder.join("p.safetensors")).unwrap();
     for cut in [0, 7, 100, bytes.len() / 2, bytes.len() - 1] {
@@ -99,7 +99,7 @@ fn ctrl_c_leaves_a_policy_and_resuming_gives_the_same_bytes() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let train = |output: &str, more: &[&str]| {
-        let args = ["train", "drone", "-o", output, "--steps", "3000000", "--seed", "5", "--quiet"];
+        let args = ["train", "drone", "-o", output, "--total-steps", "3000000", "--seed", "5", "--quiet"];
         Command::new(env!("CARGO_BIN_EXE_acrl"))
             .current_dir(folder)
             .args(args)
@@ -134,10 +134,11 @@ fn ctrl_c_leaves_a_policy_and_resuming_gives_the_same_bytes() {
     };
     assert_eq!(figures("whole"), figures("parts"));
 
-    let again = ["train", "drone", "-o", "parts.safetensors", "--steps", "3000000"];
+    let again = ["train", "drone", "-o", "parts.safetensors", "--total-steps", "3000000"];
     refused(folder, &again, "--resume");
     refused(folder, &[&again[..], &["--resume", "--seed", "6"]].concat(), "seed 5");
-    let longer = ["train", "drone", "-o", "parts.safetensors", "--steps", "9e6", "--seed", "5", "--resume"];
+    let longer =
+        ["train", "drone", "-o", "parts.safetensors", "--total-steps", "9e6", "--seed", "5", "--resume"];
     refused(folder, &longer, "other settings or steps");
     let other = ["train", "wireless", "-o", "parts.safetensors", "--seed", "5", "--resume"];
     refused(folder, &other, "another problem");
@@ -149,14 +150,24 @@ fn ctrl_c_leaves_a_policy_and_resuming_gives_the_same_bytes() {
 fn compare_trains_every_method_on_the_same_steps() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    let args =
-        ["compare", "wireless", "--trainings", "1", "--budget", "50000", "--steps", "2000", "--runs", "2"];
+    let args = [
+        "compare",
+        "wireless",
+        "--train-seeds",
+        "1",
+        "--train-steps",
+        "50000",
+        "--steps",
+        "2000",
+        "--runs",
+        "2",
+    ];
     let (table, _) = json(folder, &[&args[..], &["--threads", "1"]].concat());
     assert_eq!(table, json(folder, &[&args[..], &["--threads", "2"]].concat()).0);
     let methods = table["methods"].as_array().unwrap();
     let names: Vec<&str> = methods.iter().map(|m| m["method"].as_str().unwrap()).collect();
     let expected = [
-        "a-crl",
+        "A-CRL",
         "fixed weights",
         "dual descent, stopped",
         "primal-dual, online",
@@ -166,7 +177,7 @@ fn compare_trains_every_method_on_the_same_steps() {
         "primal averaging",
     ];
     assert_eq!(names, expected);
-    assert_eq!((table["learner"].as_str(), table["budget"].as_u64()), (Some("ppo"), Some(65_536)));
+    assert_eq!((table["learner"].as_str(), table["train_steps"].as_u64()), (Some("ppo"), Some(65_536)));
     for entry in methods {
         let online = entry["method"].as_str().unwrap().ends_with("online");
         assert_eq!(entry["numbers"].is_u64(), !online, "{entry}");
@@ -186,8 +197,16 @@ fn compare_trains_every_method_on_the_same_steps() {
     refused(folder, &["compare", "monitoring", "--methods", "pid_lagrangian"], "finite");
 
     // One of them by itself, as a file that runs like any other.
-    let args =
-        ["train", "wireless", "-o", "b.safetensors", "--method", "primal_averaging", "--steps", "50000"];
+    let args = [
+        "train",
+        "wireless",
+        "-o",
+        "b.safetensors",
+        "--method",
+        "primal_averaging",
+        "--total-steps",
+        "50000",
+    ];
     let (trained, status) = json(folder, &args);
     assert_eq!((trained["method"].as_str(), status), (Some("primal_averaging"), 0));
     assert!(trained["online"]["rate_far"].is_f64());
@@ -207,7 +226,7 @@ fn primal_dual_meets_what_one_policy_can_meet() {
     let folder = folder.path();
     json(
         folder,
-        &["train", "wireless", "-o", "w.safetensors", "--method", "primal_dual", "--steps", "2000000"],
+        &["train", "wireless", "-o", "w.safetensors", "--method", "primal_dual", "--total-steps", "2000000"],
     );
     let (run, _) = json(folder, &["run", "w.safetensors", "--runs", "4"]);
     let shortfall = |name: &str, range: f64| run["requirements"][name]["shortfall"].as_f64().unwrap() / range;
@@ -236,8 +255,16 @@ fn what_cannot_be_trained_or_run_says_why() {
     let text = std::fs::read_to_string(&path).unwrap();
     let (before, after) = text.split_once("[train]").unwrap_or((&text, ""));
     std::fs::write(&path, format!("{before}\n[train]\ntargets = \"average\"\n{after}")).unwrap();
-    let gradient =
-        ["train", "average.toml", "-o", "m.safetensors", "--learner", "policy_gradient", "--steps", "100"];
+    let gradient = [
+        "train",
+        "average.toml",
+        "-o",
+        "m.safetensors",
+        "--learner",
+        "policy_gradient",
+        "--total-steps",
+        "100",
+    ];
     refused(folder, &gradient, "ppo and actor_critic");
-    refused(folder, &["run", "monitoring", "--occupation", "o.csv"], "finite model");
+    refused(folder, &["run", "monitoring", "--occupancy", "o.csv"], "finite model");
 }

@@ -155,7 +155,7 @@ impl RunFolder {
         seconds: f64,
         figures: &Named<f64>,
     ) -> Result<(), Error> {
-        self.event(&Event::Iteration { iteration, of, figures })?;
+        self.event(&Event::Iteration { iteration, total: of, steps, metrics: figures })?;
         self.progress.row(iteration, steps, seconds, figures)?;
         self.tensorboard.scalars(iteration, figures)?;
         // Also when the clock was set back, as after a resume.

@@ -145,8 +145,11 @@ impl<'a> Learner<&'a FiniteCmdp> for Tabular {
                 let since = (t % interval + 1) * points as u64;
                 let figures: Named<f64> =
                     [("td_error".to_owned(), error / since as f64)].into_iter().collect();
-                let (iteration, of) = (t / interval + 1, steps.div_ceil(interval));
-                if observer.event(&Event::Iteration { iteration, of, figures: &figures }).is_break() {
+                let (iteration, total) = (t / interval + 1, steps.div_ceil(interval));
+                if observer
+                    .event(&Event::Iteration { iteration, total, steps: t + 1, metrics: &figures })
+                    .is_break()
+                {
                     break;
                 }
                 error = 0.0;
@@ -514,9 +517,9 @@ mod tests {
         let (mut events, mut stop_at) = (Vec::new(), u64::MAX);
         for _ in 0..2 {
             let mut observer = |event: &Event<'_>| {
-                let Event::Iteration { iteration, of, figures } = event else { panic!("{event:?}") };
-                assert!(figures.get("td_error").unwrap().is_finite());
-                events.push((*iteration, *of));
+                let Event::Iteration { iteration, total, metrics, .. } = event else { panic!("{event:?}") };
+                assert!(metrics.get("td_error").unwrap().is_finite());
+                events.push((*iteration, *total));
                 if *iteration == stop_at { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             };
             tabular.train(&mut task, &mut Rng::new(0), &mut observer).unwrap();

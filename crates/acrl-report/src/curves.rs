@@ -1,4 +1,4 @@
-//! What the events of a run tell so far: curves short enough to draw, and how far it has come.
+//! Curves and progress of a run, collected from its events as they are written.
 
 use acrl::Direction;
 use serde::Deserialize;
@@ -11,16 +11,16 @@ const POINTS: usize = 1000;
 #[derive(Deserialize)]
 #[serde(tag = "type", content = "data", rename_all = "snake_case")]
 enum Line {
-    Requirements(Vec<Asked>),
+    Requirements(Vec<Bounded>),
     Started { requirements: Vec<String>, steps: u64 },
     Snapshot(Snapshot),
     Epoch { step: u64, multipliers: Vec<Option<f64>> },
     Finished { steps: u64, certificate: Certificate },
-    Iteration { iteration: u64, of: u64, figures: Figures },
+    Iteration { iteration: u64, total: u64, steps: u64, metrics: Metrics },
 }
 
 #[derive(Deserialize)]
-struct Asked {
+struct Bounded {
     name: String,
     bound: f64,
     direction: Direction,
@@ -29,7 +29,7 @@ struct Asked {
 #[derive(Deserialize)]
 struct Snapshot {
     steps: u64,
-    of: u64,
+    total: u64,
     runs: u64,
     objective: Option<[Option<f64>; 3]>,
     averages: Vec<[Option<f64>; 3]>,
@@ -54,24 +54,24 @@ struct RequirementCertificate {
 }
 
 /// Names and numbers, in their order.
-struct Figures(Vec<(String, Option<f64>)>);
+struct Metrics(Vec<(String, Option<f64>)>);
 
-impl<'de> Deserialize<'de> for Figures {
+impl<'de> Deserialize<'de> for Metrics {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct InOrder;
         impl<'de> Visitor<'de> for InOrder {
-            type Value = Figures;
+            type Value = Metrics;
 
             fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.write_str("names and numbers")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Figures, A::Error> {
-                let mut figures = Vec::new();
-                while let Some(figure) = map.next_entry()? {
-                    figures.push(figure);
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Metrics, A::Error> {
+                let mut metrics = Vec::new();
+                while let Some(metric) = map.next_entry()? {
+                    metrics.push(metric);
                 }
-                Ok(Figures(figures))
+                Ok(Metrics(metrics))
             }
         }
         deserializer.deserialize_map(InOrder)
@@ -171,16 +171,18 @@ impl Tracked {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Progress {
     pub(crate) done: u64,
-    pub(crate) of: u64,
+    pub(crate) total: u64,
 }
 
 /// A run as far as its events go: a training, an execution, or one after the other.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Live {
+pub struct LiveRun {
     /// Iterations, once there is one.
     pub(crate) training: Option<Progress>,
-    /// By name.
-    pub(crate) figures: Vec<(String, Curve)>,
+    /// Environment steps of the training so far.
+    pub(crate) training_steps: u64,
+    /// Training metrics over environment steps, by name.
+    pub(crate) metrics: Vec<(String, Curve)>,
     /// Steps, once there is an execution.
     pub(crate) execution: Option<Progress>,
     /// How many runs the numbers are over, if it is said.
@@ -190,17 +192,17 @@ pub(crate) struct Live {
     pub(crate) requirements: Vec<Tracked>,
     /// Whether the multipliers are those at the ends of epochs, and so constant in between.
     pub(crate) epochs: bool,
-    /// Whether the last event says that the execution has ended.
-    pub(crate) finished: bool,
+    /// True if the last event is the end of an execution.
+    pub finished: bool,
 }
 
-impl Live {
-    /// Takes note of a line. One that says nothing known is passed over: a later version may have written it.
-    pub(crate) fn line(&mut self, line: &[u8]) {
+impl LiveRun {
+    /// Takes a line of `events.jsonl`. Unknown kinds are skipped: a later version may have written them.
+    pub fn line(&mut self, line: &[u8]) {
         let Ok(line) = serde_json::from_slice(line) else { return };
         self.finished = false;
         match line {
-            Line::Requirements(asked) => self.asked(asked),
+            Line::Requirements(bounded) => self.bounded(bounded),
             Line::Started { requirements, steps } => self.started(&requirements, steps),
             Line::Snapshot(snapshot) => self.snapshot(&snapshot),
             // Of one run; snapshots say more.
@@ -213,31 +215,33 @@ impl Live {
                 }
             }
             Line::Finished { steps, certificate } => self.finished(steps, certificate),
-            Line::Iteration { iteration, of, figures } => self.iteration(iteration, of, figures),
+            Line::Iteration { iteration, total, steps, metrics } => {
+                self.iteration(iteration, total, steps, metrics);
+            }
         }
     }
 
-    /// Whether there is something to show.
-    pub(crate) fn is_empty(&self) -> bool {
+    /// True before the first event that can be shown.
+    pub fn is_empty(&self) -> bool {
         self.training.is_none() && self.execution.is_none()
     }
 
-    /// Whether the last iteration of a training was its last.
-    pub(crate) fn trained(&self) -> bool {
-        self.execution.is_none() && self.training.is_some_and(|training| training.done >= training.of)
+    /// True after the last iteration of a training without an execution.
+    pub fn trained(&self) -> bool {
+        self.execution.is_none() && self.training.is_some_and(|training| training.done >= training.total)
     }
 
-    fn asked(&mut self, asked: Vec<Asked>) {
-        for (i, asked) in asked.into_iter().enumerate() {
-            let tracked = match self.requirements.iter_mut().position(|t| t.name == asked.name) {
+    fn bounded(&mut self, bounded: Vec<Bounded>) {
+        for (i, requirement) in bounded.into_iter().enumerate() {
+            let tracked = match self.requirements.iter_mut().position(|t| t.name == requirement.name) {
                 Some(known) => &mut self.requirements[known],
                 None => {
                     let at = i.min(self.requirements.len());
-                    self.requirements.insert(at, Tracked { name: asked.name, ..Tracked::default() });
+                    self.requirements.insert(at, Tracked { name: requirement.name, ..Tracked::default() });
                     &mut self.requirements[at]
                 }
             };
-            tracked.bound = Some((asked.bound, asked.direction));
+            tracked.bound = Some((requirement.bound, requirement.direction));
         }
     }
 
@@ -254,13 +258,14 @@ impl Live {
                 None => Tracked { name: name.clone(), ..Tracked::default() },
             })
             .collect();
-        self.execution = Some(Progress { done: 0, of: steps });
+        self.execution = Some(Progress { done: 0, total: steps });
         (self.runs, self.epochs, self.objective) = (None, false, Curve::default());
     }
 
     fn snapshot(&mut self, snapshot: &Snapshot) {
-        let Snapshot { steps, of, runs, objective, averages, multipliers, shortfalls, tolerances } = snapshot;
-        self.execution = Some(Progress { done: *steps, of: *of });
+        let Snapshot { steps, total, runs, objective, averages, multipliers, shortfalls, tolerances } =
+            snapshot;
+        self.execution = Some(Progress { done: *steps, total: *total });
         self.runs = Some(*runs);
         if std::mem::take(&mut self.epochs) {
             self.requirements.iter_mut().for_each(Tracked::clear);
@@ -297,19 +302,20 @@ impl Live {
         }
     }
 
-    fn iteration(&mut self, iteration: u64, of: u64, figures: Figures) {
+    fn iteration(&mut self, iteration: u64, total: u64, steps: u64, metrics: Metrics) {
         // Another training begins.
         if self.training.is_some_and(|training| iteration <= training.done) {
-            self.figures.clear();
+            self.metrics.clear();
         }
-        self.training = Some(Progress { done: iteration, of });
-        for (name, value) in figures.0 {
-            let known = self.figures.iter().position(|(known, _)| *known == name);
-            let at = known.unwrap_or(self.figures.len());
+        self.training = Some(Progress { done: iteration, total });
+        self.training_steps = steps;
+        for (name, value) in metrics.0 {
+            let known = self.metrics.iter().position(|(known, _)| *known == name);
+            let at = known.unwrap_or(self.metrics.len());
             if known.is_none() {
-                self.figures.push((name, Curve::default()));
+                self.metrics.push((name, Curve::default()));
             }
-            self.figures[at].1.one(iteration, value);
+            self.metrics[at].1.one(steps, value);
         }
     }
 }
@@ -318,8 +324,8 @@ impl Live {
 mod tests {
     use super::*;
 
-    pub(crate) fn live(lines: &[&str]) -> Live {
-        let mut live = Live::default();
+    pub(crate) fn live(lines: &[&str]) -> LiveRun {
+        let mut live = LiveRun::default();
         lines.iter().for_each(|line| live.line(line.as_bytes()));
         live
     }
@@ -347,11 +353,11 @@ mod tests {
         let mut live = live(&[
             r#"{"type":"requirements","data":[{"name":"a","bound":0.3,"direction":"at_least"},{"name":"b","bound":2,"direction":"at_most"}]}"#,
             r#"{"type":"started","data":{"requirements":["a","b"],"steps":100}}"#,
-            r#"{"type":"snapshot","data":{"steps":50,"of":100,"runs":3,"averages":[[0.35,0.29,0.4],[1,0.9,1.1]],"multipliers":[[1,0,2],[0,0,0]],"shortfalls":[0.1,null],"objective":[0.5,0.4,0.6],"first":[1,0],"tolerances":[0.1,0.1]}}"#,
+            r#"{"type":"snapshot","data":{"steps":50,"total":100,"runs":3,"averages":[[0.35,0.29,0.4],[1,0.9,1.1]],"multipliers":[[1,0,2],[0,0,0]],"shortfalls":[0.1,null],"objective":[0.5,0.4,0.6],"first":[1,0],"tolerances":[0.1,0.1]}}"#,
             r#"{"type":"tomorrow's","data":{}}"#,
             "not JSON",
         ]);
-        assert_eq!(live.execution, Some(Progress { done: 50, of: 100 }));
+        assert_eq!(live.execution, Some(Progress { done: 50, total: 100 }));
         let strict: Vec<_> = live.requirements.iter().map(Tracked::strict).collect();
         assert_eq!(strict, [Some(false), Some(true)], "the worst run counts, on the side that hurts");
         let met: Vec<_> = live.requirements.iter().map(Tracked::met).collect();
@@ -383,16 +389,18 @@ mod tests {
     }
 
     #[test]
-    fn a_training_has_a_curve_per_figure_and_begins_again() {
+    fn a_training_has_a_curve_per_metric_and_restarts() {
         let mut live = live(&[
-            r#"{"type":"iteration","data":{"iteration":1,"of":2,"figures":{"reward":0.5,"loss":null}}}"#,
-            r#"{"type":"iteration","data":{"iteration":2,"of":2,"figures":{"reward":0.6,"loss":0.1}}}"#,
+            r#"{"type":"iteration","data":{"iteration":1,"total":2,"steps":100,"metrics":{"reward":0.5,"loss":null}}}"#,
+            r#"{"type":"iteration","data":{"iteration":2,"total":2,"steps":200,"metrics":{"reward":0.6,"loss":0.1}}}"#,
         ]);
-        let names: Vec<_> = live.figures.iter().map(|(name, _)| name.as_str()).collect();
+        let names: Vec<_> = live.metrics.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, ["reward", "loss"]);
         assert!(live.trained());
-        live.line(br#"{"type":"iteration","data":{"iteration":1,"of":9,"figures":{"return":1}}}"#);
-        assert_eq!(live.training, Some(Progress { done: 1, of: 9 }));
-        assert_eq!(live.figures.len(), 1);
+        live.line(
+            br#"{"type":"iteration","data":{"iteration":1,"total":9,"steps":50,"metrics":{"return":1}}}"#,
+        );
+        assert_eq!(live.training, Some(Progress { done: 1, total: 9 }));
+        assert_eq!(live.metrics.len(), 1);
     }
 }

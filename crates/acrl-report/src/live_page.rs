@@ -1,19 +1,20 @@
 //! The report on a run that may still be going on.
 
 use acrl::Direction;
-use acrl_report::{
-    Axis, Band, Block, Bound, Cell, Colour, Figure, Lines, Panel, Plot, Report, Series, Table, Tone,
+
+use crate::curves::{Curve, LiveRun, Progress, Tracked};
+use crate::{
+    Axis, Band, Block, Bound, Cell, Colour, Figure, Lines, Panel, Plot, Report, Series, Table, Tone, number,
+    run_figures,
 };
 
-use crate::curves::{Curve, Live, Progress, Tracked};
-use crate::output::figure;
-use crate::run_figures;
-
-/// What the figures of a training are called that belong to a requirement.
-const MULTIPLIER: &str = "multiplier.";
+/// The requirement of a training metric that is its multiplier (`multiplier.NAME`, with or without a group).
+fn multiplier_of(metric: &str) -> Option<&str> {
+    metric.strip_prefix("train/").unwrap_or(metric).strip_prefix("multiplier")?.strip_prefix(['.', '/'])
+}
 
 /// The report on what is known so far. `done`: nothing more is to come.
-pub(crate) fn report(live: &Live, done: bool, title: &str, command: String) -> Report {
+pub fn live_report(live: &LiveRun, done: bool, title: &str, command: String) -> Report {
     let mut blocks = Vec::new();
     if !live.requirements.is_empty() {
         blocks.push(Block::Table(table(live, done)));
@@ -26,13 +27,15 @@ pub(crate) fn report(live: &Live, done: bool, title: &str, command: String) -> R
 }
 
 /// How far it has come, in a sentence.
-fn lead(live: &Live, done: bool) -> String {
-    let far = |what: &str, Progress { done, of }: Progress| match (done, of) {
-        (done, of) if done >= of => format!("{} {what}s", grouped(done)),
-        (done, of) => format!("{what} {} of {}", grouped(done), grouped(of)),
+fn lead(live: &LiveRun, done: bool) -> String {
+    let far = |what: &str, Progress { done, total }: Progress| match (done, total) {
+        (done, total) if done >= total => format!("{} {what}s", grouped(done)),
+        (done, total) => format!("{what} {} of {}", grouped(done), grouped(total)),
     };
     let mut parts = Vec::new();
-    parts.extend(live.training.map(|training| far("iteration", training)));
+    parts.extend(live.training.map(|training| {
+        format!("{}, {} environment steps", far("iteration", training), grouped(live.training_steps))
+    }));
     parts.extend(live.execution.map(|execution| far("step", execution)));
     let met = counted(live, Tracked::met).map(|n| (n, "requirements met"));
     let strict = counted(live, Tracked::strict).map(|n| (n, "averages within their bounds"));
@@ -40,7 +43,7 @@ fn lead(live: &Live, done: bool) -> String {
         let so_far = if done { "" } else { " so far" };
         parts.push(format!("{n} of {} {what}{so_far}", live.requirements.len()));
     }
-    let to_the_end = live.execution.is_some_and(|execution| execution.done >= execution.of);
+    let to_the_end = live.execution.is_some_and(|execution| execution.done >= execution.total);
     let complete = (live.finished && to_the_end) || live.trained();
     let parts = parts.join(", ");
     match (parts.is_empty(), done, complete) {
@@ -53,20 +56,20 @@ fn lead(live: &Live, done: bool) -> String {
 }
 
 /// Of how many requirements this is true; `None` if it is known of none.
-fn counted(live: &Live, judge: fn(&Tracked) -> Option<bool>) -> Option<usize> {
+fn counted(live: &LiveRun, judge: fn(&Tracked) -> Option<bool>) -> Option<usize> {
     let judged: Vec<bool> = live.requirements.iter().filter_map(judge).collect();
     (!judged.is_empty()).then(|| judged.iter().filter(|good| **good).count())
 }
 
 /// Where each requirement stands.
-fn table(live: &Live, done: bool) -> Table {
+fn table(live: &LiveRun, done: bool) -> Table {
     let several = live.runs.is_some_and(|runs| runs > 1);
     let mut header = vec!["requirement", "bound", "average"];
     header.extend(several.then_some("worst run"));
-    header.extend(["certified within", "multiplier"]);
+    header.extend(["certified shortfall", "multiplier"]);
     let row = |tracked: &Tracked| {
         let plain = |text: String| Cell { text, tone: Tone::Plain };
-        let number = |y: Option<f64>| y.filter(|y| y.is_finite()).map_or("–".to_owned(), |y| figure(y, 4));
+        let shown = |y: Option<f64>| y.filter(|y| y.is_finite()).map_or("–".to_owned(), |y| number(y, 4));
         let average = tracked.averages.latest();
         let least = tracked.bound.is_none_or(|(_, direction)| direction == Direction::AtLeast);
         let tone = match tracked.met() {
@@ -77,12 +80,12 @@ fn table(live: &Live, done: bool) -> Table {
         };
         let mut row =
             vec![plain(tracked.name.clone()), plain(tracked.bound.map_or("–".to_owned(), relation))];
-        row.push(plain(number(average.map(|a| a.mean))));
+        row.push(plain(shown(average.map(|a| a.mean))));
         if several {
-            row.push(plain(number(average.map(|a| if least { a.least } else { a.most }))));
+            row.push(plain(shown(average.map(|a| if least { a.least } else { a.most }))));
         }
-        row.push(Cell { text: number(tracked.shortfalls.latest().map(|s| s.mean.max(0.0))), tone });
-        row.push(plain(number(tracked.multipliers.latest().map(|m| m.mean))));
+        row.push(Cell { text: shown(tracked.shortfalls.latest().map(|s| s.mean.max(0.0))), tone });
+        row.push(plain(shown(tracked.multipliers.latest().map(|m| m.mean))));
         row
     };
     Table {
@@ -96,9 +99,9 @@ fn table(live: &Live, done: bool) -> Table {
 }
 
 /// Averages, multipliers and certified shortfalls over time.
-fn execution(live: &Live) -> Vec<Figure> {
+fn execution(live: &LiveRun) -> Vec<Figure> {
     let band = match live.runs {
-        Some(runs) if runs > 1 => Some(format!("least and most of {} runs", grouped(runs))),
+        Some(runs) if runs > 1 => Some(format!("min–max over {} runs", grouped(runs))),
         _ => None,
     };
     let one = |i: usize, curve: &Curve, steps: bool, band: Option<&str>| {
@@ -146,8 +149,7 @@ fn execution(live: &Live) -> Vec<Figure> {
         figures.push(draw(
             "multipliers",
             "Multipliers",
-            "What the agent thinks each requirement is worth: it grows while the requirement is behind and shrinks while \
-             it is ahead.",
+            "The price of each requirement: it grows while the requirement is behind and shrinks while it is ahead.",
             "multiplier",
             false,
             &|i| (one(i, &live.requirements[i].multipliers, live.epochs, band), None),
@@ -159,9 +161,8 @@ fn execution(live: &Live) -> Vec<Figure> {
     if live.requirements.iter().any(positive) {
         figures.push(draw(
             "shortfalls",
-            "RequirementCertificate shortfalls",
-            "By how much the average of the worst run can be behind its bound at most: proved, whatever the agent does. \
-             Met: below the dashed line.",
+            "Certified shortfalls",
+            "Proven upper bound on the violation in the worst run, whatever the agent does. Met: below the dashed line.",
             "certified shortfall",
             true,
             &|i| {
@@ -188,36 +189,37 @@ fn execution(live: &Live) -> Vec<Figure> {
 type Pick<'a> = dyn Fn(usize) -> (Series, Option<Bound>) + 'a;
 
 /// Requirements that can share a pair of axes, with a title if they do not.
-fn groups(live: &Live) -> Vec<(String, Vec<usize>)> {
+fn groups(live: &LiveRun) -> Vec<(String, Vec<usize>)> {
     let named: Vec<(&str, Option<f64>)> =
         live.requirements.iter().map(|t| (t.name.as_str(), t.bound.map(|(bound, _)| bound))).collect();
     run_figures::groups(&named)
 }
 
-/// A panel per figure of the learner; the multipliers of a baseline share one.
-fn training(live: &Live) -> Vec<Figure> {
+/// A panel per metric of the learner; the multipliers of a baseline share one.
+fn training(live: &LiveRun) -> Vec<Figure> {
     let (mut panels, mut multipliers) = (Vec::new(), Vec::new());
-    for (name, curve) in &live.figures {
-        if let Some(requirement) = name.strip_prefix(MULTIPLIER) {
-            let colour = Colour::of(requirement, multipliers.len());
-            multipliers.push(series(requirement, colour, curve, false, None));
+    for (name, curve) in &live.metrics {
+        if let Some(requirement) = multiplier_of(name) {
+            let color = Colour::of(requirement, multipliers.len());
+            multipliers.push(series(requirement, color, curve, false, None));
         } else {
-            // The title says what it is, so that a legend is not needed.
+            // The title names it, so that a legend is not needed.
             panels.push(lines(
-                "iteration",
-                name.replace('_', " "),
+                STEPS,
+                name.clone(),
                 vec![series("learner", Colour::Blue, curve, false, None)],
             ));
         }
     }
-    let has = |name: &str| live.figures.iter().any(|(known, _)| known == name);
-    let mut caption = "What the learner tells after each iteration.".to_owned();
-    if has("reward") {
-        caption += " Reward: what is earned per step, weighted as in training.";
+    let has = |name: &str| live.metrics.iter().any(|(known, _)| known.ends_with(name));
+    let mut caption = "Metrics per iteration.".to_owned();
+    if has("scalarized_reward") {
+        caption +=
+            " scalarized_reward: reward per step, weighted as in training, in units of the rewards' ranges.";
     }
-    if has("mastered") {
-        caption += " Mastered: of the reward that the policy is worst at, how much of its range it has when asked for nothing \
-                    else.";
+    if has("min_objective_progress") {
+        caption +=
+            " min_objective_progress: score on the worst-learned reward (0 to 1) when optimising it alone.";
     }
     let mut figures = Vec::new();
     if !panels.is_empty() {
@@ -225,11 +227,14 @@ fn training(live: &Live) -> Vec<Figure> {
     }
     if !multipliers.is_empty() {
         let caption = "The multipliers with which the learner trains, in units of the rewards' ranges.";
-        let panel = lines("iteration", String::new(), multipliers);
+        let panel = lines(STEPS, String::new(), multipliers);
         figures.push(panels_of("training-multipliers", "Multipliers in training", caption, vec![panel]));
     }
     figures
 }
+
+/// The x axis of training curves.
+const STEPS: &str = "environment steps";
 
 fn lines(x: &str, title: String, series: Vec<Series>) -> Panel {
     let plot = Lines { x: axis(x, false), y: axis("", false), series, bounds: Vec::new() };
@@ -275,7 +280,7 @@ fn relation((bound, direction): (f64, Direction)) -> String {
         Direction::AtLeast => '≥',
         Direction::AtMost => '≤',
     };
-    format!("{sign} {}", figure(bound, 4))
+    format!("{sign} {}", number(bound, 4))
 }
 
 /// 1234567 as 1,234,567.
@@ -300,12 +305,12 @@ mod tests {
 
     fn snapshot(steps: u64) -> String {
         format!(
-            r#"{{"type":"snapshot","data":{{"steps":{steps},"of":200000,"runs":20,"averages":[[0.21,0.2,0.22],[0.6,0.5,0.7]],"multipliers":[[1,0,2],[0,0,0]],"shortfalls":[0.01,0]}}}}"#
+            r#"{{"type":"snapshot","data":{{"steps":{steps},"total":200000,"runs":20,"averages":[[0.21,0.2,0.22],[0.6,0.5,0.7]],"multipliers":[[1,0,2],[0,0,0]],"shortfalls":[0.01,0]}}}}"#
         )
     }
 
-    fn live(lines: &[&str]) -> Live {
-        let mut live = Live::default();
+    fn live(lines: &[&str]) -> LiveRun {
+        let mut live = LiveRun::default();
         lines.iter().for_each(|line| live.line(line.as_bytes()));
         live
     }
@@ -321,7 +326,7 @@ mod tests {
     #[test]
     fn an_execution_shows_averages_multipliers_and_shortfalls() {
         let live = live(&[REQUIREMENTS, STARTED, &snapshot(40_000), &snapshot(80_000)]);
-        let report = report(&live, false, "a", String::new());
+        let report = live_report(&live, false, "a", String::new());
         assert_eq!(names(&report), ["averages", "multipliers", "shortfalls"]);
         assert_eq!(report.lead, "Step 80,000 of 200,000, 1 of 2 averages within their bounds so far.");
         assert_eq!(report.good, None);
@@ -339,7 +344,7 @@ mod tests {
     fn bounds_of_different_size_have_axes_of_their_own() {
         let far = REQUIREMENTS.replace("0.5", "50");
         let live = live(&[&far, STARTED, &snapshot(1), &snapshot(2)]);
-        let report = report(&live, false, "a", String::new());
+        let report = live_report(&live, false, "a", String::new());
         let Block::Figure(averages) = &report.blocks[1] else { panic!("not a figure") };
         assert_eq!((averages.panels.len(), averages.columns), (2, 2));
     }
@@ -351,7 +356,7 @@ mod tests {
         let finished =
             r#"{"type":"finished","data":{"steps":200000,"certificate":{"steps":1,"requirements":[]}}}"#;
         let live = live(&[REQUIREMENTS, STARTED, &with(1), &with(2), finished]);
-        let report = report(&live, true, "a", String::new());
+        let report = live_report(&live, true, "a", String::new());
         assert_eq!(report.lead, "Finished: 200,000 steps, 1 of 2 requirements met.");
         assert_eq!(report.good, Some(false));
         let Block::Figure(shortfalls) = &report.blocks[3] else { panic!("not a figure") };
@@ -361,16 +366,19 @@ mod tests {
     }
 
     #[test]
-    fn a_training_has_a_panel_per_figure_and_one_for_multipliers() {
-        let line = r#"{"type":"iteration","data":{"iteration":120,"of":245,"figures":{"reward":0.5,"policy_loss":1,"multiplier.red":1,"multiplier.blue":2}}}"#;
+    fn a_training_has_a_panel_per_metric_and_one_for_multipliers() {
+        let line = r#"{"type":"iteration","data":{"iteration":120,"total":245,"steps":2400,"metrics":{"reward":0.5,"policy_loss":1,"multiplier.red":1,"multiplier.blue":2}}}"#;
         let live = live(&[line]);
-        let going = report(&live, false, "a", String::new());
-        assert_eq!(going.lead, "Iteration 120 of 245.");
+        let going = live_report(&live, false, "a", String::new());
+        assert_eq!(going.lead, "Iteration 120 of 245, 2,400 environment steps.");
         let Block::Figure(training) = &going.blocks[0] else { panic!("not a figure") };
         let titles: Vec<&str> = training.panels.iter().map(|panel| panel.title.as_str()).collect();
-        assert_eq!(titles, ["reward", "policy loss"]);
+        assert_eq!(titles, ["reward", "policy_loss"]);
         assert_eq!(names(&going), ["training", "training-multipliers"]);
-        assert!(report(&live, true, "a", String::new()).lead.starts_with("Stopped: "));
-        assert_eq!(report(&Live::default(), false, "a", String::new()).lead, "Waiting for the first event.");
+        assert!(live_report(&live, true, "a", String::new()).lead.starts_with("Stopped: "));
+        assert_eq!(
+            live_report(&LiveRun::default(), false, "a", String::new()).lead,
+            "Waiting for the first event."
+        );
     }
 }

@@ -1,18 +1,17 @@
-//! Figures of the course of runs: averages, multipliers and certificates over time.
+//! Figures of the history of runs: averages, multipliers and certificates over time.
 
 use acrl::{Direction, History, Requirement, Snapshot, Specification, Spread};
-use acrl_report::{Axis, Band, Bound, Colour, Figure, Lines, Panel, Plot, Series};
 
-use crate::output::figure as number;
+use crate::{Axis, Band, Bound, Colour, Figure, Lines, Panel, Plot, Series, number};
 
-/// The colours of the requirements: the region's own, or one after the other.
-pub(crate) fn colours(specification: &Specification) -> Vec<Colour> {
+/// The colors of the requirements: that of the region of the same name, or one after the other.
+pub fn colours(specification: &Specification) -> Vec<Colour> {
     let requirements = specification.requirements().iter().enumerate();
     requirements.map(|(i, r)| Colour::of(r.reward(), i)).collect()
 }
 
 /// A requirement as people write it.
-pub(crate) fn relation(requirement: &Requirement) -> String {
+pub fn relation(requirement: &Requirement) -> String {
     let sign = if requirement.direction() == Direction::AtLeast { '≥' } else { '≤' };
     format!("{} {sign} {}", requirement.name(), number(requirement.bound(), 4))
 }
@@ -54,8 +53,8 @@ fn range(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
 }
 
 /// The snapshots after the first twentieth of the steps.
-fn settled(course: &History) -> impl Iterator<Item = &Snapshot> {
-    course.snapshots().iter().filter(|s| s.steps >= s.of / 20)
+fn settled(history: &History) -> impl Iterator<Item = &Snapshot> {
+    history.snapshots().iter().filter(|s| s.steps >= s.total / 20)
 }
 
 fn axis(label: &str) -> Axis {
@@ -63,13 +62,13 @@ fn axis(label: &str) -> Axis {
 }
 
 /// A curve of means over time, with a band from the least to the most of the runs if there are several.
-fn spread(name: &str, colour: Colour, course: &History, of: impl Fn(&Snapshot) -> Option<Spread>) -> Series {
+fn spread(name: &str, colour: Colour, history: &History, of: impl Fn(&Snapshot) -> Option<Spread>) -> Series {
     let points: Vec<(f64, Spread)> =
-        course.snapshots().iter().filter_map(|s| Some((s.steps as f64, of(s)?))).collect();
-    let runs = course.runs();
+        history.snapshots().iter().filter_map(|s| Some((s.steps as f64, of(s)?))).collect();
+    let runs = history.runs();
     let all = |f: fn(&Spread) -> f64| points.iter().map(|(_, spread)| f(spread)).collect::<Vec<f64>>();
     let band = (runs > 1).then(|| Band {
-        name: format!("least and most of {runs} runs"),
+        name: format!("min–max over {runs} runs"),
         low: all(Spread::least),
         high: all(Spread::most),
     });
@@ -85,19 +84,19 @@ fn spread(name: &str, colour: Colour, course: &History, of: impl Fn(&Snapshot) -
 }
 
 /// The averages so far, with what is required of them; the objective in a panel of its own.
-pub(crate) fn averages(name: &str, specification: &Specification, course: &History) -> Figure {
+pub(crate) fn averages(name: &str, specification: &Specification, history: &History) -> Figure {
     let colours = colours(specification);
     let requirements = specification.requirements();
     let panel = |(title, members): (String, Vec<usize>)| {
         let bounds = members.iter().map(|i| requirements[*i].bound());
-        let seen = settled(course).flat_map(|s| members.iter().map(|i| &s.averages[*i]));
+        let seen = settled(history).flat_map(|s| members.iter().map(|i| &s.averages[*i]));
         let shown = range(bounds.chain(seen.flat_map(|a| [a.least(), a.most()])));
         let bound = |i: &usize| {
             let r = &requirements[*i];
             Bound { name: relation(r), value: r.bound(), colour: colours[*i] }
         };
         let curve =
-            |i: &usize| spread(requirements[*i].name(), colours[*i], course, |s| Some(s.averages[*i]));
+            |i: &usize| spread(requirements[*i].name(), colours[*i], history, |s| Some(s.averages[*i]));
         Panel {
             title,
             plot: Plot::Lines(Lines {
@@ -116,7 +115,7 @@ pub(crate) fn averages(name: &str, specification: &Specification, course: &Histo
             plot: Plot::Lines(Lines {
                 x: steps(),
                 y: axis("average so far"),
-                series: vec![spread(&objective.reward, Colour::Grey, course, |s| s.objective)],
+                series: vec![spread(&objective.reward, Colour::Grey, history, |s| s.objective)],
                 bounds: Vec::new(),
             }),
         });
@@ -133,7 +132,7 @@ pub(crate) fn averages(name: &str, specification: &Specification, course: &Histo
 }
 
 /// The multipliers: their averages so far, and the last of one run as they were.
-pub(crate) fn multipliers(name: &str, specification: &Specification, course: &History) -> Figure {
+pub(crate) fn multipliers(name: &str, specification: &Specification, history: &History) -> Figure {
     let colours = colours(specification);
     let requirements = specification.requirements();
     let series = |i: usize, (x, y): (Vec<f64>, Vec<f64>), steps| Series {
@@ -147,23 +146,23 @@ pub(crate) fn multipliers(name: &str, specification: &Specification, course: &Hi
     };
     let so_far = |i: usize| {
         let mut sum = 0.0;
-        let means = course.snapshots().iter().enumerate().map(|(k, s)| {
+        let means = history.snapshots().iter().enumerate().map(|(k, s)| {
             sum += s.multipliers[i].mean();
             (s.steps as f64, sum / (k + 1) as f64)
         });
         series(i, means.unzip(), false)
     };
     let last =
-        |i: usize| series(i, course.detail().iter().map(|(step, l)| (*step as f64, l[i])).unzip(), true);
+        |i: usize| series(i, history.detail().iter().map(|(step, l)| (*step as f64, l[i])).unzip(), true);
     let panel = |title: String, series: Vec<Series>| Panel {
         title,
         plot: Plot::Lines(Lines { x: steps(), y: axis("multiplier λ"), series, bounds: Vec::new() }),
     };
-    let all = match course.runs() {
+    let all = match history.runs() {
         1 => "average so far".to_owned(),
         runs => format!("average so far, over {runs} runs"),
     };
-    let end = "the end of the first run, as it was";
+    let end = "the last steps of run 1";
     let titled = |name: &str, title: &str| {
         if name.is_empty() { title.to_owned() } else { format!("{name}: {title}") }
     };
@@ -171,7 +170,7 @@ pub(crate) fn multipliers(name: &str, specification: &Specification, course: &Hi
     for (name, members) in groups_of(specification) {
         panels.push(panel(titled(&name, &all), members.iter().copied().map(so_far).collect()));
         // A run that was stopped has no end to show.
-        if !course.detail().is_empty() {
+        if !history.detail().is_empty() {
             panels.push(panel(titled(&name, end), members.into_iter().map(last).collect()));
         }
     }
@@ -191,27 +190,27 @@ pub(crate) fn multipliers(name: &str, specification: &Specification, course: &Hi
 pub(crate) fn certificates(
     name: &str,
     specification: &Specification,
-    course: &History,
+    history: &History,
     tolerance: f64,
 ) -> Figure {
     let colours = colours(specification);
-    let requirements = specification.requirements().iter().zip(course.scales()).enumerate();
+    let requirements = specification.requirements().iter().zip(history.scales()).enumerate();
     let series: Vec<Series> = requirements
         .map(|(i, (r, scale))| {
-            let points = course.snapshots().iter().map(|s| (s.steps as f64, s.shortfalls[i] / scale));
+            let points = history.snapshots().iter().map(|s| (s.steps as f64, s.shortfalls[i] / scale));
             let (x, y) = points.unzip();
             let name = r.name().to_owned();
             Series { name, colour: colours[i], x, y, band: None, steps: false, dashed: false }
         })
         .collect();
-    let first = course.snapshots().iter().take_while(|s| s.steps < s.of / 20).count();
+    let first = history.snapshots().iter().take_while(|s| s.steps < s.total / 20).count();
     let seen = series.iter().flat_map(|series| series.y[first.min(series.y.len())..].iter().copied());
     let shown = range(seen.chain([0.0, tolerance]));
     Figure {
         name: name.to_owned(),
         title: "The certificate".to_owned(),
-        caption: "No run is further behind than this, whatever the policy does: proved from the multipliers alone. Below 0 \
-                  it is ahead by that at least. While multipliers stay bounded it goes to 0 like one over the number of steps."
+        caption: "Proven upper bound on the violation in any run, whatever the policy does: it follows from the multipliers \
+                  alone. Negative values are guaranteed margin. While multipliers stay bounded it decays as 1/n."
             .to_owned(),
         columns: 1,
         panels: vec![Panel {

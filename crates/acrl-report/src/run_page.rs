@@ -1,26 +1,25 @@
-//! The page on some runs: what came out, how, and how to get it again.
-
-use std::ffi::OsString;
+//! The page of `acrl run`: results, how they came about, and how to repeat them.
 
 use acrl::{Executor, History, RunReport, Specification};
-use acrl_envs::RunSettings;
-use acrl_learn::TrainingRecord;
-use acrl_report::{Block, Cell, Figure, Report, Table, Tone};
 
-use crate::output::{count, figure};
-use crate::run_figures;
+use crate::{Block, Cell, Figure, Report, Table, Tone, count, number, run_figures};
 
-/// Some runs of one agent.
-pub(crate) struct Told<'a> {
-    pub(crate) specification: &'a Specification,
-    pub(crate) report: &'a RunReport,
-    pub(crate) course: &'a History,
-    pub(crate) tolerance: f64,
+/// The results of some runs of one agent.
+#[derive(Debug, Clone, Copy)]
+pub struct RunSummary<'a> {
+    /// The requirements and the objective.
+    pub specification: &'a Specification,
+    /// Averages, certificates and the diagnosis.
+    pub report: &'a RunReport,
+    /// Averages, multipliers and certificates over time.
+    pub history: &'a History,
+    /// The certified shortfall that counts as met, as a share of each reward's range.
+    pub tolerance: f64,
 }
 
-impl Told<'_> {
+impl RunSummary<'_> {
     /// The outcome in a sentence.
-    pub(crate) fn lead(&self) -> String {
+    pub fn lead(&self) -> String {
         let runs =
             format!("{} of {}", count(self.report.runs as u64, "run"), count(self.report.steps, "step"));
         let all = self.report.requirements.len();
@@ -34,13 +33,13 @@ impl Told<'_> {
     }
 
     /// The standing of each requirement.
-    pub(crate) fn table(&self) -> Table {
-        let header = ["", "bound", "average", "worst run", "certified within", "price", "met"];
+    pub fn table(&self) -> Table {
+        let header = ["", "bound", "average", "worst run", "certified shortfall", "price", "met"];
         let mut rows = Vec::new();
         let report = self.report;
         if let Some(objective) = self.specification.objective() {
             let at =
-                |named: &acrl::Named<f64>| figure(named.get(&objective.reward).copied().unwrap_or(0.0), 5);
+                |named: &acrl::Named<f64>| number(named.get(&objective.reward).copied().unwrap_or(0.0), 5);
             let goal = if objective.sign() > 0.0 { "max" } else { "min" };
             rows.push(plain([
                 &objective.reward,
@@ -57,41 +56,41 @@ impl Told<'_> {
             let mut row = plain([
                 name,
                 run_figures::relation(r).trim_start_matches(r.name()).trim(),
-                &figure(entry.average, 5),
-                &figure(entry.worst, 5),
-                &figure(entry.certificate, 3),
-                &figure(price, 4),
+                &number(entry.average, 5),
+                &number(entry.worst, 5),
+                &number(entry.certificate, 3),
+                &number(price, 4),
             ]);
-            row.push(verdict(entry.met));
+            row.push(yes_no(entry.met));
             rows.push(row);
         }
         Table {
             header: header.map(str::to_owned).to_vec(),
             rows,
             note: format!(
-                "certified within: proved by the multipliers, no run is further behind than this; met: certified within {} of \
+                "certified shortfall: proven upper bound on the violation in any run; met: certified shortfall at most {} of \
                  the reward's range; price: the multiplier's mean.",
-                figure(self.tolerance, 3)
+                number(self.tolerance, 3)
             ),
         }
     }
 
     /// Averages, multipliers and certificate over time. `prefix` sets them apart from others on the page.
-    pub(crate) fn figures(&self, prefix: &str) -> Vec<Figure> {
+    pub fn figures(&self, prefix: &str) -> Vec<Figure> {
         if self.specification.requirements().is_empty() {
             return vec![run_figures::averages(
                 &format!("{prefix}averages"),
                 self.specification,
-                self.course,
+                self.history,
             )];
         }
         vec![
-            run_figures::averages(&format!("{prefix}averages"), self.specification, self.course),
-            run_figures::multipliers(&format!("{prefix}multipliers"), self.specification, self.course),
+            run_figures::averages(&format!("{prefix}averages"), self.specification, self.history),
+            run_figures::multipliers(&format!("{prefix}multipliers"), self.specification, self.history),
             run_figures::certificates(
                 &format!("{prefix}certificate"),
                 self.specification,
-                self.course,
+                self.history,
                 self.tolerance,
             ),
         ]
@@ -103,89 +102,81 @@ fn every(runs: &str, number: usize) -> String {
     if number == 1 { runs.to_owned() } else { format!("every one of {runs}") }
 }
 
-/// What is to be said beside the numbers.
-#[derive(Default)]
-pub(crate) struct Remarks<'a> {
-    pub(crate) training: Option<&'a TrainingRecord>,
-    pub(crate) steering: Option<Executor>,
-    /// What is the matter with requirements that are behind, and what to do about it.
-    pub(crate) advice: Option<String>,
-    /// Whether it was stopped before the end.
-    pub(crate) stopped: bool,
+/// Settings and remarks of some runs, for the page.
+#[derive(Debug, Clone, Default)]
+pub struct Notes {
+    /// Step size of the dual update.
+    pub step_size: f64,
+    /// Seed of all randomness.
+    pub seed: u64,
+    /// How the policy was trained.
+    pub training: Option<String>,
+    /// The executor, if there is a choice.
+    pub executor: Option<Executor>,
+    /// The diagnosis of requirements that are not met, and what to do about it.
+    pub advice: Option<String>,
+    /// True if it was stopped before the end.
+    pub stopped: bool,
 }
 
-/// What turns multipliers into behaviour, in a line.
-pub(crate) fn steered(steering: Executor) -> String {
-    match steering {
+/// An executor in a line.
+pub fn executor_line(executor: Executor) -> String {
+    match executor {
         Executor::Policy => "the policy π(s, λ)".to_owned(),
-        Executor::PolicyLibrary => "the policy's library: in each epoch the agent holds the weighting, of those whose settled averages \
-                              are known, that is best at the multipliers"
+        Executor::PolicyLibrary => "the policy's library: for each epoch the agent holds the stored weights whose long-run averages are best at \
+                              the multipliers"
             .to_owned(),
     }
 }
 
-/// The page on the runs of `acrl run`.
-pub(crate) fn run_page(
+/// The page of `acrl run`.
+pub fn run_page(
     input: &str,
-    told: &Told<'_>,
-    run: &RunSettings,
-    remarks: Remarks<'_>,
+    summary: &RunSummary<'_>,
+    notes: Notes,
     pictures: Vec<Figure>,
     command: String,
 ) -> Report {
-    let mut blocks: Vec<Block> = remarks.advice.map(Block::Text).into_iter().collect();
-    blocks.push(Block::Table(told.table()));
-    blocks.extend(told.figures("").into_iter().chain(pictures).map(Block::Figure));
+    let mut blocks: Vec<Block> = notes.advice.map(Block::Text).into_iter().collect();
+    blocks.push(Block::Table(summary.table()));
+    blocks.extend(summary.figures("").into_iter().chain(pictures).map(Block::Figure));
     let mut facts = vec![
         ("input".to_owned(), input.to_owned()),
         (
             "requirements".to_owned(),
-            told.specification
+            summary
+                .specification
                 .requirements()
                 .iter()
                 .map(run_figures::relation)
                 .collect::<Vec<_>>()
                 .join(", "),
         ),
-        ("steps of a run".to_owned(), told.report.steps.to_string()),
-        ("runs".to_owned(), told.report.runs.to_string()),
-        ("epoch".to_owned(), format!("{} at the end", told.report.epoch)),
-        ("step size".to_owned(), figure(run.step_size, 4)),
-        ("tolerance".to_owned(), figure(run.tolerance, 3)),
+        ("steps of a run".to_owned(), summary.report.steps.to_string()),
+        ("runs".to_owned(), summary.report.runs.to_string()),
+        ("epoch".to_owned(), format!("{} at the end", summary.report.epoch)),
+        ("step size".to_owned(), number(notes.step_size, 4)),
+        ("tolerance".to_owned(), number(summary.tolerance, 3)),
     ];
-    facts.extend(remarks.steering.map(|steering| ("steered by".to_owned(), steered(steering))));
-    if let Some(training) = remarks.training {
-        facts.push(("trained".to_owned(), trained(training)));
-    }
-    facts.extend(machine(run.seed));
+    facts.extend(notes.executor.map(|executor| ("executor".to_owned(), executor_line(executor))));
+    facts.extend(notes.training.map(|training| ("trained".to_owned(), training)));
+    facts.extend(machine(notes.seed));
     Report {
         title: input.to_owned(),
-        lead: if remarks.stopped {
-            format!("Stopped by Ctrl-C: this is about the steps taken so far. {}", told.lead())
+        lead: if notes.stopped {
+            format!("Stopped by Ctrl-C: results of the steps taken so far. {}", summary.lead())
         } else {
-            told.lead()
+            summary.lead()
         },
-        good: (!told.report.requirements.is_empty()).then(|| told.report.met()),
+        good: (!summary.report.requirements.is_empty()).then(|| summary.report.met()),
         blocks,
         facts,
         command,
     }
 }
 
-/// A training in a line.
-pub(crate) fn trained(training: &TrainingRecord) -> String {
-    format!(
-        "{} with {}, {}, seed {}{}",
-        training.method,
-        training.learner,
-        count(training.steps, "step"),
-        training.seed,
-        if training.complete { "" } else { ", stopped early" }
-    )
-}
-
 /// The seed, the version and the machine.
-pub(crate) fn machine(seed: u64) -> Vec<(String, String)> {
+pub fn machine(seed: u64) -> Vec<(String, String)> {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     vec![
         ("seed".to_owned(), seed.to_string()),
@@ -197,27 +188,13 @@ pub(crate) fn machine(seed: u64) -> Vec<(String, String)> {
     ]
 }
 
-/// The command line, as it can be typed again.
-pub(crate) fn command(words: &[OsString]) -> String {
-    let quoted = |word: String| {
-        let safe = |c: char| c.is_ascii_alphanumeric() || "-_./,=:".contains(c);
-        if !word.is_empty() && word.chars().all(safe) {
-            word
-        } else {
-            format!("'{}'", word.replace('\'', r"'\''"))
-        }
-    };
-    let words = words.iter().skip(1).map(|word| quoted(word.to_string_lossy().into_owned()));
-    std::iter::once("acrl".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
-}
-
 /// Cells without a tone.
-pub(crate) fn plain<const N: usize>(cells: [&str; N]) -> Vec<Cell> {
+pub fn plain<const N: usize>(cells: [&str; N]) -> Vec<Cell> {
     cells.map(|text| Cell { text: text.to_owned(), tone: Tone::Plain }).to_vec()
 }
 
-/// Yes or no.
-pub(crate) fn verdict(met: bool) -> Cell {
+/// A cell "yes" or "no".
+pub fn yes_no(met: bool) -> Cell {
     let (text, tone) = if met { ("yes", Tone::Good) } else { ("no", Tone::Bad) };
     Cell { text: text.to_owned(), tone }
 }

@@ -62,7 +62,7 @@ pub struct Snapshot {
     /// The steps taken.
     pub steps: u64,
     /// The steps meant to be taken.
-    pub of: u64,
+    pub total: u64,
     /// The number of runs.
     pub runs: usize,
     /// The objective's average so far, if there is one.
@@ -130,7 +130,7 @@ impl History {
         tolerance: f64,
         snapshots: Vec<Snapshot>,
     ) -> Self {
-        let steps = snapshots.last().map_or(0, |last| last.of);
+        let steps = snapshots.last().map_or(0, |last| last.total);
         Self { snapshots, next: u64::MAX, ..Self::new(specification, scales, tolerance, steps) }
     }
 
@@ -175,7 +175,7 @@ impl History {
         let m = self.requirements.len();
         let mut snapshot = Snapshot {
             steps: taken,
-            of: self.steps,
+            total: self.steps,
             runs: 0,
             objective: self.objective.map(|_| Spread::NONE),
             averages: vec![Spread::NONE; m],

@@ -8,7 +8,7 @@ use std::fmt;
 use acrl::Named;
 use serde::Serialize;
 
-use crate::output::figure as number;
+use acrl_report::number;
 
 /// A claim of the paper.
 pub(crate) struct Claim {
@@ -69,7 +69,7 @@ impl fmt::Display for Limit {
 /// What became of a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Verdict {
+pub enum ClaimVerdict {
     /// Within the threshold.
     Pass,
     /// Not so, for a reason that is known.
@@ -78,9 +78,9 @@ pub(crate) enum Verdict {
     Fail,
 }
 
-impl Verdict {
+impl ClaimVerdict {
     /// As it is printed.
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Pass => "pass",
             Self::Deviates => "deviates",
@@ -101,13 +101,13 @@ impl Claim {
     }
 
     /// By the numbers measured.
-    pub(crate) fn verdict(&self, measured: &Named<f64>) -> Verdict {
+    pub(crate) fn verdict(&self, measured: &Named<f64>) -> ClaimVerdict {
         if self.limits.iter().all(|limit| limit.holds(measured)) {
-            Verdict::Pass
+            ClaimVerdict::Pass
         } else if self.known.is_some() {
-            Verdict::Deviates
+            ClaimVerdict::Deviates
         } else {
-            Verdict::Fail
+            ClaimVerdict::Fail
         }
     }
 }

@@ -6,31 +6,31 @@ use acrl_learn::{PolicyGradient, PolicyGradientConfig, RbfPolicy};
 use acrl_report::{
     Area, Arrow, Axis, Band, Bound, Colour, Field, Figure, Heat, Panel, Plot, Region, Series, Slider,
 };
-use anyhow::ensure;
 
-use super::example_1::{axis, curve, panel};
-use super::runs::{CELLS, LAST, Watched, watch};
-use super::{Found, Measured, Plan, Share};
-use crate::output::figure as number;
+use crate::example_1::{axis, curve, panel};
+use crate::runs::{CELLS, LAST, Watched, watch};
+use crate::{Found, Measured, Plan, Share};
+use acrl_app::{Error, ensure};
+use acrl_report::number;
 
 /// Steps of each run.
-pub(super) const STEPS: u64 = 200_000;
+pub(crate) const STEPS: u64 = 200_000;
 /// Runs of Fig. 6, and of `--quick`.
 const RUNS: (usize, usize) = (100, 20);
 
 /// The problem of Section IV.
-pub(super) fn arena() -> anyhow::Result<Planar> {
+pub(crate) fn arena() -> Result<Planar, Error> {
     Ok(Planar::new(PlanarParameters::default())?)
 }
 
 /// The paper's policy gradient, to the end or to Ctrl-C; it is this part of the share.
-pub(super) fn train(
+pub(crate) fn train(
     task: &VecTask<'_>,
     settings: PolicyGradientConfig,
     seed: u64,
     share: &Share<'_>,
     part: f64,
-) -> anyhow::Result<RbfPolicy> {
+) -> Result<RbfPolicy, Error> {
     let mut learner = PolicyGradient::new(task, settings, seed)?;
     while learner.iteration() < learner.iterations() {
         ensure!(!share.stop.requested(), "stopped by Ctrl-C");
@@ -41,7 +41,7 @@ pub(super) fn train(
 }
 
 /// The learner's settings in words.
-pub(super) fn said(settings: &PolicyGradientConfig) -> String {
+pub(crate) fn said(settings: &PolicyGradientConfig) -> String {
     format!(
         "{} rollouts of {} steps, kernels on (s, lambda) in [0, 10]^2 x [0, 5]^4 one unit apart, sigma = {}, eta_theta = {} on the \
          total return",
@@ -53,7 +53,7 @@ pub(super) fn said(settings: &PolicyGradientConfig) -> String {
 }
 
 /// The two figures and their claims.
-pub(super) fn a_crl(plan: &Plan<'_>) -> anyhow::Result<Found> {
+pub(crate) fn a_crl(plan: &Plan<'_>) -> Result<Found, Error> {
     let arena = arena()?;
     let task = VecTask::new(&arena, arena.specification()?)?;
     let settings = PolicyGradientConfig::literal();
@@ -161,7 +161,7 @@ fn weights(lambda: &[f64], num_envs: usize) -> BatchMatrix {
 }
 
 /// Shares of the time in each region from starts all over the box, with λ held: after 200 steps, for 400.
-fn settle(task: &VecTask<'_>, policy: &RbfPolicy, lambda: &[f64], seed: u64) -> anyhow::Result<Vec<f64>> {
+fn settle(task: &VecTask<'_>, policy: &RbfPolicy, lambda: &[f64], seed: u64) -> Result<Vec<f64>, Error> {
     let (mut policy, mut state) = (policy.clone(), starts());
     let num_envs = state.num_envs();
     let weights = weights(lambda, num_envs);
@@ -189,7 +189,7 @@ fn approach(
     policy: &RbfPolicy,
     lambda: &[f64],
     region: usize,
-) -> anyhow::Result<(f64, f64)> {
+) -> Result<(f64, f64), Error> {
     let (mut policy, mut state) = (policy.clone().sampling(false), starts());
     let shape = &arena.parameters().regions[region].shape;
     let (middle, [west_east, south_north]) = (shape.middle(), shape.bounds());
@@ -234,10 +234,10 @@ fn policy_figure(
     policy: &RbfPolicy,
     watched: &Watched,
     runs: usize,
-) -> anyhow::Result<Figure> {
+) -> Result<Figure, Error> {
     let area = Area { x: (0.0, 10.0), y: (0.0, 10.0) };
     let names = task.specification().names();
-    let field = |lambda: &[f64]| -> anyhow::Result<Panel> {
+    let field = |lambda: &[f64]| -> Result<Panel, Error> {
         let at = starts();
         let (mut actions, num_envs) = (BatchMatrix::zeros(2, at.num_envs()), at.num_envs());
         let mut rngs = vec![Rng::new(0); num_envs];
@@ -290,7 +290,7 @@ fn policy_figure(
 }
 
 /// One curve for each region, in its colour.
-pub(super) fn coloured(
+pub(crate) fn coloured(
     names: &[String],
     x: &[f64],
     what: &str,
@@ -304,7 +304,7 @@ pub(super) fn coloured(
 }
 
 /// The required shares.
-pub(super) fn required(names: &[String], bounds: &[f64]) -> Vec<Bound> {
+pub(crate) fn required(names: &[String], bounds: &[f64]) -> Vec<Bound> {
     let one = |(i, (name, c)): (usize, (&String, &f64))| Bound {
         name: format!("{name} ≥ {}", number(*c, 3)),
         value: *c,

@@ -62,7 +62,7 @@ impl Drawing {
 }
 
 /// Fig. 1: the plane with two regions, and the model as it is: an arrow for every choice.
-pub(super) fn problem(model: &FiniteCmdp) -> Figure {
+pub(crate) fn problem(model: &FiniteCmdp) -> Figure {
     let mut plane = Drawing::default();
     plane.rectangle([20.0, 20.0, 320.0, 200.0], "");
     plane.rectangle([45.0, 120.0, 80.0, 80.0], "blue");
@@ -117,7 +117,7 @@ pub(super) fn problem(model: &FiniteCmdp) -> Figure {
 }
 
 /// Fig. 2: the block diagram.
-pub(super) fn augmented_state() -> Figure {
+pub(crate) fn augmented_state() -> Figure {
     let mut d = Drawing::default();
     let block = |d: &mut Drawing, [x, y]: [f64; 2], class: &str, lines: &[&str]| {
         d.rectangle([x, y, 260.0, 60.0], class);

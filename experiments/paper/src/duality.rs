@@ -11,13 +11,14 @@ use acrl_learn::dual_descent::dual_descent;
 use acrl_learn::fixed_weights::{soft_policy, square_grid, sweep};
 use acrl_learn::primal_averaging::{occupancy_weighted, state_wise, trajectory_weighted, visits};
 
-use super::example_1::triple;
-use super::finite::{EPOCH, ETA, THIRD, bundled_problem, monitoring, optimum};
-use super::{Found, Measured, Plan};
-use crate::output::figure as number;
+use crate::example_1::triple;
+use crate::finite::{EPOCH, ETA, THIRD, bundled_problem, monitoring, optimum};
+use crate::{Found, Measured, Plan};
+use acrl_app::Error;
+use acrl_report::number;
 
 /// (O1): 61 × 61 weightings.
-pub(super) fn o1(_: &Plan<'_>) -> anyhow::Result<Found> {
+pub(crate) fn o1(_: &Plan<'_>) -> Result<Found, Error> {
     let (model, specification) = monitoring(THIRD)?;
     let task = FiniteTask::new(&model, &specification)?;
     let weightings = sweep(&task, square_grid(2, 3.0, 61)?, 1e-9)?;
@@ -36,7 +37,7 @@ pub(super) fn o1(_: &Plan<'_>) -> anyhow::Result<Found> {
 }
 
 /// (O2): dual descent with exact values, stopped anywhere.
-pub(super) fn o2(_: &Plan<'_>) -> anyhow::Result<Found> {
+pub(crate) fn o2(_: &Plan<'_>) -> Result<Found, Error> {
     const ITERATES: usize = 5_000;
     let (model, specification) = monitoring(THIRD)?;
     let task = FiniteTask::new(&model, &specification)?;
@@ -64,7 +65,7 @@ pub(super) fn o2(_: &Plan<'_>) -> anyhow::Result<Found> {
 }
 
 /// Theorem 2 on all finite problems that come with acrl.
-pub(super) fn theorem_2(_: &Plan<'_>) -> anyhow::Result<Found> {
+pub(crate) fn theorem_2(_: &Plan<'_>) -> Result<Found, Error> {
     let (mut largest, mut parts) = (0.0f64, Vec::new());
     for name in ["monitoring", "queue", "maintenance", "inline", "patrol"] {
         let (model, specification) = bundled_problem(name)?;
@@ -85,7 +86,7 @@ pub(super) fn theorem_2(_: &Plan<'_>) -> anyhow::Result<Found> {
 }
 
 /// Proposition 1: no optimal policy acts outside Π(λ*).
-pub(super) fn proposition_1(_: &Plan<'_>) -> anyhow::Result<Found> {
+pub(crate) fn proposition_1(_: &Plan<'_>) -> Result<Found, Error> {
     let (mut checked, mut outside) = (0, 0);
     for name in ["monitoring", "queue", "maintenance", "inline"] {
         let (model, specification) = bundled_problem(name)?;
@@ -123,7 +124,7 @@ pub(super) fn proposition_1(_: &Plan<'_>) -> anyhow::Result<Found> {
 }
 
 /// Where Π(λ*) has one member, π(λ_k) ends there.
-pub(super) fn unique_maximiser(plan: &Plan<'_>) -> anyhow::Result<Found> {
+pub(crate) fn unique_maximiser(plan: &Plan<'_>) -> Result<Found, Error> {
     let (model, specification) = loose_maintenance()?;
     let task = FiniteTask::new(&model, &specification)?;
     let actions = optimal_actions(&task, &[1.0, 0.0, 0.0])?;
@@ -158,7 +159,7 @@ pub(super) fn unique_maximiser(plan: &Plan<'_>) -> anyhow::Result<Found> {
     Ok(Found::of(vec![measured]))
 }
 
-fn loose_maintenance() -> anyhow::Result<(FiniteCmdp, Specification)> {
+fn loose_maintenance() -> Result<(FiniteCmdp, Specification), Error> {
     let (model, mut specification) = bundled_problem("maintenance")?;
     for name in ["poor", "cost"] {
         specification = specification.require(Requirement::at_most(name, 0.9)?)?;
@@ -167,7 +168,7 @@ fn loose_maintenance() -> anyhow::Result<(FiniteCmdp, Specification)> {
 }
 
 /// Primal averaging, as printed and by occupancy.
-pub(super) fn primal_averaging(plan: &Plan<'_>) -> anyhow::Result<Found> {
+pub(crate) fn primal_averaging(plan: &Plan<'_>) -> Result<Found, Error> {
     const EPOCHS: u64 = 10_000;
     let (model, specification) = monitoring(THIRD)?;
     let task = FiniteTask::new(&model, &specification)?;

@@ -3,14 +3,14 @@
 use acrl::{DualDynamics, EpochLength, Multipliers, Policy as _, Rewards, Rng, Task};
 use acrl_exact::{ExactPolicy, FiniteTask};
 use acrl_report::{Axis, Bound, Colour, Figure, Lines, Panel, Plot, Series};
-use anyhow::ensure;
 
-use super::finite::{EPOCH, ETA, Seen, THIRD, monitoring, optimum, run};
-use super::{Found, Measured, Plan, diagrams};
-use crate::output::figure as number;
+use crate::finite::{EPOCH, ETA, Seen, THIRD, monitoring, optimum, run};
+use crate::{Found, Measured, Plan, diagrams};
+use acrl_app::{Error, ensure};
+use acrl_report::number;
 
 /// Fig. 1: the problem is what it is drawn as, and its optimum is known.
-pub(super) fn problem(_: &Plan<'_>) -> anyhow::Result<Found> {
+pub(crate) fn problem(_: &Plan<'_>) -> Result<Found, Error> {
     let (model, specification) = monitoring(THIRD)?;
     let task = FiniteTask::new(&model, &specification)?;
     let uniform: Vec<f64> = (0..model.states())
@@ -36,7 +36,7 @@ pub(super) fn problem(_: &Plan<'_>) -> anyhow::Result<Found> {
 }
 
 /// Fig. 2: an execution that is taken up from (s, λ) goes on as if nothing had happened.
-pub(super) fn augmented_state(plan: &Plan<'_>) -> anyhow::Result<Found> {
+pub(crate) fn augmented_state(plan: &Plan<'_>) -> Result<Found, Error> {
     const STOP: usize = 500;
     let (model, specification) = monitoring(THIRD)?;
     let task = FiniteTask::new(&model, &specification)?;
@@ -72,7 +72,7 @@ pub(super) fn augmented_state(plan: &Plan<'_>) -> anyhow::Result<Found> {
 }
 
 /// Fig. 3 and what the text says about it.
-pub(super) fn a_crl(plan: &Plan<'_>) -> anyhow::Result<Found> {
+pub(crate) fn a_crl(plan: &Plan<'_>) -> Result<Found, Error> {
     let (model, specification) = monitoring(THIRD)?;
     let task = FiniteTask::new(&model, &specification)?;
     let seen = run(&task, ETA, EpochLength::Fixed(EPOCH), 1_000 * EPOCH, plan)?;
@@ -156,32 +156,32 @@ fn fig3_settings(rollouts: u64) -> String {
 }
 
 /// Three averages.
-pub(super) fn triple(values: &[f64]) -> String {
+pub(crate) fn triple(values: &[f64]) -> String {
     values.iter().map(|v| number(*v, 4)).collect::<Vec<_>>().join(" / ")
 }
 
 /// A curve without a band.
-pub(super) fn curve(name: &str, colour: Colour, x: &[f64], y: Vec<f64>) -> Series {
+pub(crate) fn curve(name: &str, colour: Colour, x: &[f64], y: Vec<f64>) -> Series {
     Series { name: name.to_owned(), colour, x: x.to_vec(), y, band: None, steps: false, dashed: false }
 }
 
 /// An axis whose range is found.
-pub(super) fn axis(label: &str) -> Axis {
+pub(crate) fn axis(label: &str) -> Axis {
     Axis { label: label.to_owned(), range: None, log: false }
 }
 
 /// An axis from 0 to 1, with a margin.
-pub(super) fn share_axis(label: &str) -> Axis {
+pub(crate) fn share_axis(label: &str) -> Axis {
     Axis { label: label.to_owned(), range: Some((-0.05, 1.05)), log: false }
 }
 
 /// A panel of curves.
-pub(super) fn panel(title: &str, x: Axis, y: Axis, series: Vec<Series>, bounds: Vec<Bound>) -> Panel {
+pub(crate) fn panel(title: &str, x: Axis, y: Axis, series: Vec<Series>, bounds: Vec<Bound>) -> Panel {
     Panel { title: title.to_owned(), plot: Plot::Lines(Lines { x, y, series, bounds }) }
 }
 
 /// A level.
-pub(super) fn level(name: &str, value: f64, colour: Colour) -> Bound {
+pub(crate) fn level(name: &str, value: f64, colour: Colour) -> Bound {
     Bound { name: name.to_owned(), value, colour }
 }
 

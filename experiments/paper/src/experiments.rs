@@ -1,19 +1,20 @@
 //! The experiments, and which figures and claims come out of each.
 
-use super::{Found, Plan, continuous, duality, example_1, fig_4, fig_7, guarantees};
+use crate::{Found, Plan, continuous, duality, example_1, fig_4, fig_7, guarantees};
+use acrl_app::Error;
 
 /// Something to run, and what comes out of it.
-pub(super) struct Experiment {
-    pub(super) what: &'static str,
-    pub(super) figures: &'static [&'static str],
-    pub(super) claims: &'static [&'static str],
+pub(crate) struct Experiment {
+    pub(crate) what: &'static str,
+    pub(crate) figures: &'static [&'static str],
+    pub(crate) claims: &'static [&'static str],
     /// How long it takes, about: in seconds of one core.
-    pub(super) units: u64,
-    pub(super) run: fn(&Plan<'_>) -> anyhow::Result<Found>,
+    pub(crate) units: u64,
+    pub(crate) run: fn(&Plan<'_>) -> Result<Found, Error>,
 }
 
 /// All experiments.
-pub(super) const EXPERIMENTS: &[Experiment] = &[
+pub(crate) const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         what: "Section IV: training and executing A-CRL",
         figures: &["fig5", "fig6"],

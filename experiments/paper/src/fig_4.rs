@@ -5,10 +5,11 @@ use acrl_exact::{ExactPolicy, FiniteTask};
 use acrl_learn::primal_dual::{PrimalDual, PrimalDualConfig, Snapshot, primal_dual};
 use acrl_report::{Axis, Colour, Figure, Series};
 
-use super::example_1::{axis, curve, level, panel, share_axis, triple};
-use super::finite::{EPOCH, ETA, THIRD, monitoring, run};
-use super::{Found, Measured, Plan};
-use crate::output::figure as number;
+use crate::example_1::{axis, curve, level, panel, share_axis, triple};
+use crate::finite::{EPOCH, ETA, THIRD, monitoring, run};
+use crate::{Found, Measured, Plan};
+use acrl_app::Error;
+use acrl_report::number;
 
 /// "Stay" among the choices of R₁.
 const STAY: usize = 3;
@@ -16,14 +17,14 @@ const STAY: usize = 3;
 const TO_R1: usize = 0;
 
 /// The figure and its claims.
-pub(super) fn primal_dual_on_example_1(plan: &Plan<'_>) -> anyhow::Result<Found> {
+pub(crate) fn primal_dual_on_example_1(plan: &Plan<'_>) -> Result<Found, Error> {
     let (model, specification) = monitoring(THIRD)?;
     let task = FiniteTask::new(&model, &specification)?;
     let settings = PrimalDualConfig { records: 4_000, ..PrimalDualConfig::default() };
     let train = |settings: &PrimalDualConfig, from: f64| {
         let mut observer = |event: &Event<'_>| {
-            if let Event::Iteration { iteration, of, .. } = event {
-                plan.share.reach(from + 0.45 * *iteration as f64 / *of as f64);
+            if let Event::Iteration { iteration, total, .. } = event {
+                plan.share.reach(from + 0.45 * *iteration as f64 / *total as f64);
             }
             plan.share.stop.flow()
         };
@@ -139,7 +140,7 @@ fn switches(record: &[Snapshot], choice: usize) -> u32 {
 }
 
 /// The stretches, in rollouts, during which the policy at R₀ is not that of the multipliers.
-fn lags(task: &FiniteTask<'_>, record: &[Snapshot]) -> anyhow::Result<Vec<u64>> {
+fn lags(task: &FiniteTask<'_>, record: &[Snapshot]) -> Result<Vec<u64>, Error> {
     let mut maximiser = ExactPolicy::new(task);
     let (mut lags, mut since) = (Vec::new(), None);
     for snapshot in record {

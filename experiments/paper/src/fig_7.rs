@@ -3,19 +3,19 @@
 use acrl::{VecTask, execute_runs};
 use acrl_learn::{Baseline, Method, PolicyGradient, PolicyGradientConfig, UnconditionedLearner};
 use acrl_report::{Figure, Series};
-use anyhow::ensure;
 
-use super::continuous::{STEPS, arena, coloured, required, said, train};
-use super::example_1::{axis, panel};
-use super::runs::watch;
-use super::{Found, Measured, Plan, Share};
-use crate::output::figure as number;
+use crate::continuous::{STEPS, arena, coloured, required, said, train};
+use crate::example_1::{axis, panel};
+use crate::runs::watch;
+use crate::{Found, Measured, Plan, Share};
+use acrl_app::{Error, ensure};
+use acrl_report::number;
 
 /// η_λ.
 const ETA: f64 = 0.01;
 
 /// Primal-dual on the problem of Section IV.
-pub(super) fn primal_dual(plan: &Plan<'_>) -> anyhow::Result<Found> {
+pub(crate) fn primal_dual(plan: &Plan<'_>) -> Result<Found, Error> {
     let arena = arena()?;
     let task = VecTask::new(&arena, arena.specification()?)?;
     let (names, bounds) = (task.specification().names(), task.specification().bounds());
@@ -89,13 +89,13 @@ pub(super) fn primal_dual(plan: &Plan<'_>) -> anyhow::Result<Found> {
     Ok(Found { figures: vec![figure], claims: vec![measured] })
 }
 
-fn baseline(task: &VecTask<'_>, seed: u64) -> anyhow::Result<Baseline> {
+fn baseline(task: &VecTask<'_>, seed: u64) -> Result<Baseline, Error> {
     let learner = UnconditionedLearner::PolicyGradient(PolicyGradientConfig::literal());
     Ok(Baseline::new(task, Method::PrimalDual { step_size: ETA }, learner, seed)?)
 }
 
 /// The numbers that are to be stored.
-pub(super) fn storage(plan: &Plan<'_>) -> anyhow::Result<Found> {
+pub(crate) fn storage(plan: &Plan<'_>) -> Result<Found, Error> {
     let arena = arena()?;
     let task = VecTask::new(&arena, arena.specification()?)?;
     let settings = PolicyGradientConfig::literal();
@@ -118,7 +118,7 @@ pub(super) fn storage(plan: &Plan<'_>) -> anyhow::Result<Found> {
 }
 
 /// η_θ = .001 on the total return, and a tenth of it.
-pub(super) fn eta_theta(plan: &Plan<'_>) -> anyhow::Result<Found> {
+pub(crate) fn eta_theta(plan: &Plan<'_>) -> Result<Found, Error> {
     const READINGS: [f64; 2] = [1e-3, 1e-4];
     let arena = arena()?;
     let task = VecTask::new(&arena, arena.specification()?)?;
@@ -126,7 +126,7 @@ pub(super) fn eta_theta(plan: &Plan<'_>) -> anyhow::Result<Found> {
     let literal = PolicyGradientConfig::literal();
     let (readings, runs, rollouts) = if plan.quick { (1, 5, 300_000) } else { (2, 20, literal.rollouts) };
     let reading = |i: usize| PolicyGradientConfig { step_size: READINGS[i], rollouts, ..literal };
-    let tried = execute_runs(readings, |i| -> anyhow::Result<_> {
+    let tried = execute_runs(readings, |i| -> Result<_, Error> {
         let settings = reading(i);
         let hidden = Share::hidden(plan.share.stop);
         let share = if i == 0 { &plan.share } else { &hidden };

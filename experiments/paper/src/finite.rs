@@ -9,19 +9,19 @@ use acrl::{
 };
 use acrl_envs::{Monitoring, MonitoringParameters, Problem, Source, bundled};
 use acrl_exact::{ExactPolicy, FiniteTask, Optimum, Solution, SolveOptions, solve};
-use anyhow::{Context as _, bail};
 
-use super::Plan;
+use crate::Plan;
+use acrl_app::{Context as _, Error, bail};
 
 /// c of Example 1.
-pub(super) const THIRD: f64 = 1.0 / 3.0;
+pub(crate) const THIRD: f64 = 1.0 / 3.0;
 /// η_λ of Fig. 3.
-pub(super) const ETA: f64 = 0.5;
+pub(crate) const ETA: f64 = 0.5;
 /// T₀ of Fig. 3.
-pub(super) const EPOCH: u64 = 10;
+pub(crate) const EPOCH: u64 = 10;
 
 /// Example 1 with c₁ = c₂ = c.
-pub(super) fn monitoring(c: f64) -> anyhow::Result<(FiniteCmdp, Specification)> {
+pub(crate) fn monitoring(c: f64) -> Result<(FiniteCmdp, Specification), Error> {
     let example = Monitoring::new(MonitoringParameters::default())?;
     let mut specification = example.specification()?;
     for name in ["r1", "r2"] {
@@ -31,7 +31,7 @@ pub(super) fn monitoring(c: f64) -> anyhow::Result<(FiniteCmdp, Specification)> 
 }
 
 /// A bundled problem that is finite.
-pub(super) fn bundled_problem(name: &str) -> anyhow::Result<(FiniteCmdp, Specification)> {
+pub(crate) fn bundled_problem(name: &str) -> Result<(FiniteCmdp, Specification), Error> {
     let found = bundled().iter().find(|b| b.name == name).with_context(|| format!("no problem {name}"))?;
     let problem = Problem::parse(found.text)?;
     match problem.source {
@@ -41,7 +41,7 @@ pub(super) fn bundled_problem(name: &str) -> anyhow::Result<(FiniteCmdp, Specifi
 }
 
 /// The optimum of a problem that has one.
-pub(super) fn optimum(task: &FiniteTask<'_>) -> anyhow::Result<Optimum> {
+pub(crate) fn optimum(task: &FiniteTask<'_>) -> Result<Optimum, Error> {
     match solve(task, &SolveOptions::default(), &mut |_| ControlFlow::Continue(()))? {
         Solution::Optimal(optimum) => Ok(optimum),
         Solution::Infeasible(conflict) => bail!("infeasible: {}", conflict.names.join(", ")),
@@ -49,43 +49,43 @@ pub(super) fn optimum(task: &FiniteTask<'_>) -> anyhow::Result<Optimum> {
 }
 
 /// B² = sup ‖(r − c)/R‖².
-pub(super) fn b2(task: &FiniteTask<'_>) -> f64 {
+pub(crate) fn b2(task: &FiniteTask<'_>) -> f64 {
     let scaled = |v: Vec<f64>| v.iter().zip(task.scales()).map(|(r, s)| r / s).collect::<Vec<_>>();
     let bounds: Vec<f64> = task.bounds().iter().zip(task.scales()).map(|(c, s)| c / s).collect();
     squared_bound(task.reward_vectors().into_iter().map(scaled), &bounds)
 }
 
 /// An execution, and what was seen of it.
-pub(super) struct Seen {
-    pub(super) execution: Execution<usize>,
+pub(crate) struct Seen {
+    pub(crate) execution: Execution<usize>,
     /// λ₀, λ₁ … : one more than there are epochs.
-    pub(super) multipliers: Vec<Multipliers>,
+    pub(crate) multipliers: Vec<Multipliers>,
     /// s₀, s₁ …
-    pub(super) states: Vec<u32>,
+    pub(crate) states: Vec<u32>,
 }
 
 impl Seen {
     /// The share of rollout k that was spent in a state, if epochs have so many steps.
-    pub(super) fn share(&self, k: usize, length: u64, state: u32) -> f64 {
+    pub(crate) fn share(&self, k: usize, length: u64, state: u32) -> f64 {
         let rollout = self.states.iter().skip(k * length as usize).take(length as usize);
         rollout.filter(|s| **s == state).count() as f64 / length as f64
     }
 
     /// The largest certified shortfall, in units of ranges.
-    pub(super) fn shortfall(&self, task: &FiniteTask<'_>) -> f64 {
+    pub(crate) fn shortfall(&self, task: &FiniteTask<'_>) -> f64 {
         let entries = self.execution.certificate.requirements.iter().zip(task.scales());
         entries.map(|(entry, range)| entry.shortfall / range).fold(f64::NEG_INFINITY, f64::max)
     }
 }
 
 /// Algorithm 2 with the exact maximiser, rewards in units of their ranges.
-pub(super) fn run(
+pub(crate) fn run(
     task: &FiniteTask<'_>,
     eta: f64,
     epoch: EpochLength,
     steps: u64,
     plan: &Plan<'_>,
-) -> anyhow::Result<Seen> {
+) -> Result<Seen, Error> {
     let requirements = task.specification().requirements().to_vec();
     let mut dynamics =
         DualDynamics::new(requirements, eta, epoch)?.with_scales(task.objective_scale(), task.scales())?;

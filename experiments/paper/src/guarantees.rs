@@ -5,14 +5,14 @@ use acrl::{EpochLength, Multipliers, Rng};
 use acrl_exact::assumptions::Assumptions;
 use acrl_exact::{ExactPolicy, FiniteTask, SolveOptions, dual_function, most_slack};
 use acrl_learn::fixed_weights::square_grid;
-use anyhow::Context as _;
 
-use super::finite::{EPOCH, ETA, THIRD, b2, bundled_problem, monitoring, optimum, run};
-use super::{Found, Measured, Plan};
-use crate::output::figure as number;
+use crate::finite::{EPOCH, ETA, THIRD, b2, bundled_problem, monitoring, optimum, run};
+use crate::{Found, Measured, Plan};
+use acrl_app::{Context as _, Error};
+use acrl_report::number;
 
 /// Theorem 1, and its constant B.
-pub(super) fn theorem_1(plan: &Plan<'_>) -> anyhow::Result<Found> {
+pub(crate) fn theorem_1(plan: &Plan<'_>) -> Result<Found, Error> {
     let (mut shortfall, mut margin, mut runs) = (f64::NEG_INFINITY, f64::INFINITY, 0);
     let (model, specification) = monitoring(THIRD)?;
     let task = FiniteTask::new(&model, &specification)?;
@@ -74,7 +74,7 @@ pub(super) fn theorem_1(plan: &Plan<'_>) -> anyhow::Result<Found> {
 }
 
 /// The lemmas on the size of λ and on complementary slackness, and the subgradient inequality between them.
-pub(super) fn lemmas(plan: &Plan<'_>) -> anyhow::Result<Found> {
+pub(crate) fn lemmas(plan: &Plan<'_>) -> Result<Found, Error> {
     let (model, specification) = monitoring(THIRD)?;
     let task = FiniteTask::new(&model, &specification)?;
     let slack = most_slack(&task, &SolveOptions::default())?.context("Example 1 has requirements")?;
@@ -145,7 +145,7 @@ pub(super) fn lemmas(plan: &Plan<'_>) -> anyhow::Result<Found> {
 }
 
 /// How many of some random multipliers contradict (λ − λ*)ᵀg ≤ d(λ) − d(λ*), and at how many ≥ holds.
-fn subgradients(seed: u64) -> anyhow::Result<(u32, u32, u32)> {
+fn subgradients(seed: u64) -> Result<(u32, u32, u32), Error> {
     const POINTS: u32 = 1_000;
     let (model, specification) = bundled_problem("maintenance")?;
     let task = FiniteTask::new(&model, &specification)?;
@@ -171,7 +171,7 @@ fn subgradients(seed: u64) -> anyhow::Result<(u32, u32, u32)> {
 }
 
 /// Appendix B: epochs that are too short, and what the bias of an epoch costs.
-pub(super) fn epochs(plan: &Plan<'_>) -> anyhow::Result<Found> {
+pub(crate) fn epochs(plan: &Plan<'_>) -> Result<Found, Error> {
     const STEPS: u64 = 200_000;
     // Strictly feasible problems, an epoch that is too short for a switch, and one that is not.
     let cases = [(0.40, 1, 3), (0.46, 10, 20)];
@@ -233,7 +233,7 @@ pub(super) fn epochs(plan: &Plan<'_>) -> anyhow::Result<Found> {
 }
 
 /// λ is the deficit.
-pub(super) fn memory(plan: &Plan<'_>) -> anyhow::Result<Found> {
+pub(crate) fn memory(plan: &Plan<'_>) -> Result<Found, Error> {
     let (model, specification) = monitoring(THIRD)?;
     let task = FiniteTask::new(&model, &specification)?;
     let seen = run(&task, ETA, EpochLength::Fixed(EPOCH), 1_000 * EPOCH, plan)?;

@@ -1,4 +1,9 @@
-//! `acrl reproduce`: every figure and claim of the paper, with a verdict on each.
+//! Reproduction of the paper: every figure and claim, with a verdict on each.
+//!
+//! Claims and thresholds are in `claims.rs`, the experiments that measure them in the other modules. `acrl reproduce` is
+//! [`reproduce`].
+
+#![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod claims;
 mod continuous;
@@ -18,17 +23,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use acrl::Named;
+use acrl_app::{Context as _, Control, Error, Progress as _, Stop, bail, create_folder};
 use acrl_report::{Figure, Report};
-use anyhow::{Context as _, bail, ensure};
-use indicatif::ProgressBar;
 use rayon::prelude::*;
 use serde::Serialize;
 
-use self::claims::{CLAIMS, Claim, FIGURES, Verdict};
+pub use self::claims::ClaimVerdict;
+use self::claims::{CLAIMS, Claim, FIGURES};
 use self::experiments::{EXPERIMENTS, Experiment};
-use crate::args::{Global, ReproduceArgs};
-use crate::output::{BAD, FAINT, GOOD, Output, STRONG, Table, WARN, styled};
-use crate::watch::{Stop, Watch, listen};
 
 /// An experiment of so many seconds of one core is a long one.
 const LONG: u64 = 10;
@@ -42,7 +44,7 @@ struct Plan<'a> {
 
 /// An experiment's part of the progress bar, and the wish to stop.
 struct Share<'a> {
-    bar: Option<&'a ProgressBar>,
+    control: Option<&'a Control>,
     units: u64,
     done: AtomicU64,
     stop: &'a Stop,
@@ -51,15 +53,15 @@ struct Share<'a> {
 impl<'a> Share<'a> {
     /// Of no bar.
     fn hidden(stop: &'a Stop) -> Self {
-        Self { bar: None, units: 0, done: AtomicU64::new(0), stop }
+        Self { control: None, units: 0, done: AtomicU64::new(0), stop }
     }
 
     /// So much of it is done.
     fn reach(&self, part: f64) {
         let now = (part.clamp(0.0, 1.0) * self.units as f64) as u64;
         let before = self.done.fetch_max(now, Ordering::Relaxed);
-        if let Some(bar) = self.bar.filter(|_| now > before) {
-            bar.inc(now - before);
+        if let Some(control) = self.control.filter(|_| now > before) {
+            control.advance(now - before);
         }
     }
 }
@@ -115,15 +117,19 @@ pub struct Reproduction {
     quick: bool,
     seed: u64,
     seconds: f64,
-    /// False after Ctrl-C.
-    complete: bool,
+    /// False if a stop was requested before the end.
+    pub complete: bool,
     /// The folder that holds the report and the files of the figures.
-    folder: String,
+    pub folder: String,
     figures: Vec<FigureEntry>,
-    claims: Vec<ClaimEntry>,
-    passed: usize,
-    deviates: usize,
-    failed: usize,
+    /// The claims.
+    pub claims: Vec<ClaimEntry>,
+    /// Number of claims that pass.
+    pub passed: usize,
+    /// Number of claims that deviate for a known reason.
+    pub deviates: usize,
+    /// Number of claims that fail.
+    pub failed: usize,
     #[serde(skip)]
     page: Report,
 }
@@ -133,32 +139,44 @@ struct FigureEntry {
     name: &'static str,
     title: &'static str,
     /// The worst of its claims.
-    verdict: Verdict,
+    verdict: ClaimVerdict,
     claims: Vec<&'static str>,
     files: Vec<String>,
 }
 
+/// A claim of the paper and its measurement.
 #[derive(Debug, Serialize)]
-struct ClaimEntry {
-    id: &'static str,
+pub struct ClaimEntry {
+    /// The identifier.
+    pub id: &'static str,
+    /// The place in the paper.
     #[serde(rename = "where")]
-    place: &'static str,
-    figure: Option<&'static str>,
-    says: &'static str,
-    threshold: String,
-    measured: String,
-    figures: Named<f64>,
-    verdict: Verdict,
-    why: Option<&'static str>,
-    settings: String,
-    seed: u64,
+    pub place: &'static str,
+    /// The figure that it is about.
+    pub figure: Option<&'static str>,
+    /// The claim.
+    pub says: &'static str,
+    /// The threshold.
+    pub threshold: String,
+    /// The measurement, in words.
+    pub measured: String,
+    /// The measured numbers.
+    pub metrics: Named<f64>,
+    /// The verdict.
+    pub verdict: ClaimVerdict,
+    /// The reason of a deviation, or a remark.
+    pub why: Option<&'static str>,
+    /// Settings of the experiment.
+    pub settings: String,
+    /// The seed.
+    pub seed: u64,
 }
 
 impl ClaimEntry {
-    fn new(measured: Measured, seed: u64) -> anyhow::Result<Self> {
+    fn new(measured: Measured, seed: u64) -> Result<Self, Error> {
         let claim = Claim::find(measured.id).with_context(|| format!("no claim '{}'", measured.id))?;
-        let figures: Named<f64> = measured.numbers.into_iter().collect();
-        let verdict = claim.verdict(&figures);
+        let metrics: Named<f64> = measured.numbers.into_iter().collect();
+        let verdict = claim.verdict(&metrics);
         let note = Some(claim.note).filter(|note| !note.is_empty());
         Ok(Self {
             id: claim.id,
@@ -167,9 +185,9 @@ impl ClaimEntry {
             says: claim.says,
             threshold: claim.threshold(),
             measured: measured.text,
-            figures,
+            metrics,
             verdict,
-            why: if verdict == Verdict::Deviates { claim.known } else { note },
+            why: if verdict == ClaimVerdict::Deviates { claim.known } else { note },
             settings: measured.settings,
             seed,
         })
@@ -180,11 +198,11 @@ impl ClaimEntry {
 struct Wanted<'a>(&'a [String]);
 
 impl Wanted<'_> {
-    fn check(&self) -> anyhow::Result<()> {
+    fn check(&self) -> Result<(), Error> {
         let names = || FIGURES.iter().map(|f| f.0).chain(CLAIMS.iter().map(|c| c.id));
         match self.0.iter().find(|name| !names().any(|known| known == name.as_str())) {
             Some(name) => bail!(
-                "'{name}' is no figure and no claim; expected some of {}",
+                "unknown figure or claim '{name}'; expected some of {}",
                 names().collect::<Vec<_>>().join(", ")
             ),
             None => Ok(()),
@@ -206,66 +224,42 @@ impl Wanted<'_> {
     }
 }
 
-/// Runs the experiments, writes the report, prints the verdicts.
-pub(crate) fn verb(
-    args: &ReproduceArgs,
-    global: &Global,
-    output: &mut Output,
-) -> anyhow::Result<crate::Verdict> {
-    Wanted(&args.only).check()?;
-    crate::folder::prepare(&args.folder)?;
-    let options = ReproduceOptions {
-        quick: args.quick,
-        only: args.only.clone(),
-        folder: args.folder.clone(),
-        seed: global.seed.unwrap_or(0),
-    };
-    let watch = Watch { stop: listen(), bar: output.bar(0, "reproducing") };
-    let reproduction = reproduce(&options, &watch)?;
-    watch.bar.finish_and_clear();
-    if !reproduction.complete {
-        output.warn("stopped by Ctrl-C: this is about the experiments that were done");
-    }
-    if output.is_json() {
-        output.object(&reproduction)?;
-    } else {
-        print(&reproduction, output);
-    }
-    Ok(crate::Verdict::of(reproduction.good()))
-}
-
 /// What to reproduce, and where.
 #[derive(Debug, Clone)]
 pub struct ReproduceOptions {
-    /// Fewer runs and fewer readings of unclear settings.
+    /// Fewer runs and fewer interpretations of ambiguous settings.
     pub quick: bool,
     /// These figures and claims only; none: all.
     pub only: Vec<String>,
     /// Where the report is written to.
-    pub folder: PathBuf,
+    pub out_dir: PathBuf,
     /// The seed of all randomness.
     pub seed: u64,
 }
 
 /// Runs the experiments and writes the report to its folder.
-pub fn reproduce(options: &ReproduceOptions, watch: &Watch) -> anyhow::Result<Reproduction> {
-    let ReproduceOptions { quick, only, folder, seed } = options;
-    let (wanted, seed, begin, bar) = (Wanted(only), *seed, Instant::now(), &watch.bar);
+pub fn reproduce(options: &ReproduceOptions, control: &Control) -> Result<Reproduction, Error> {
+    let ReproduceOptions { quick, only, out_dir: folder, seed } = options;
+    let (wanted, seed, begin) = (Wanted(only), *seed, Instant::now());
     wanted.check()?;
-    crate::folder::prepare(folder)?;
+    create_folder(folder)?;
     let experiments: Vec<&Experiment> = EXPERIMENTS.iter().filter(|e| wanted.experiment(e)).collect();
-    bar.set_length(experiments.iter().map(|e| e.units).sum());
-    let run = |experiment: &&Experiment| -> anyhow::Result<Option<Found>> {
-        if watch.stop.requested() {
+    control.begin(experiments.iter().map(|e| e.units).sum());
+    let run = |experiment: &&Experiment| -> Result<Option<Found>, Error> {
+        if control.stop.requested() {
             return Ok(None);
         }
-        bar.set_message(experiment.what);
-        let share =
-            Share { bar: Some(bar), units: experiment.units, done: AtomicU64::new(0), stop: &watch.stop };
+        control.message(experiment.what.to_owned());
+        let share = Share {
+            control: Some(control),
+            units: experiment.units,
+            done: AtomicU64::new(0),
+            stop: &control.stop,
+        };
         let plan = Plan { quick: *quick, seed, share };
         let found = (experiment.run)(&plan);
         // What was cut short by Ctrl-C is no result, and no error either.
-        if watch.stop.requested() {
+        if control.stop.requested() {
             return Ok(None);
         }
         plan.share.reach(1.0);
@@ -275,7 +269,7 @@ pub fn reproduce(options: &ReproduceOptions, watch: &Watch) -> anyhow::Result<Re
     let (long, short): (Vec<&Experiment>, Vec<_>) = experiments.into_iter().partition(|e| e.units >= LONG);
     let mut done = Vec::new();
     for some in [short, long] {
-        done.extend(some.par_iter().with_max_len(1).map(run).collect::<anyhow::Result<Vec<_>>>()?);
+        done.extend(some.par_iter().with_max_len(1).map(run).collect::<Result<Vec<_>, Error>>()?);
     }
     let complete = done.iter().all(Option::is_some);
     let (mut figures, mut claims) = (Vec::new(), Vec::new());
@@ -283,7 +277,9 @@ pub fn reproduce(options: &ReproduceOptions, watch: &Watch) -> anyhow::Result<Re
         figures.extend(found.figures);
         claims.extend(found.claims);
     }
-    ensure!(!claims.is_empty(), "stopped by Ctrl-C before the first experiment was done");
+    if claims.is_empty() {
+        return Err(Error::Stopped(" before the first experiment was done"));
+    }
     figures.retain(|figure| wanted.names(&figure.name));
     figures.sort_by(|a, b| a.name.cmp(&b.name));
     let mut entries = Vec::new();
@@ -298,9 +294,9 @@ pub fn reproduce(options: &ReproduceOptions, watch: &Watch) -> anyhow::Result<Re
         seconds: begin.elapsed().as_secs_f64(),
         complete,
         folder: folder.display().to_string(),
-        passed: count(Verdict::Pass),
-        deviates: count(Verdict::Deviates),
-        failed: count(Verdict::Fail),
+        passed: count(ClaimVerdict::Pass),
+        deviates: count(ClaimVerdict::Deviates),
+        failed: count(ClaimVerdict::Fail),
         figures: figures.iter().filter_map(|figure| figure_entry(figure, &entries)).collect(),
         claims: entries,
         page: Report::default(),
@@ -331,45 +327,12 @@ fn figure_entry(figure: &Figure, claims: &[ClaimEntry]) -> Option<FigureEntry> {
     Some(FigureEntry {
         name,
         title,
-        verdict: own().map(|claim| claim.verdict).max().unwrap_or(Verdict::Pass),
+        verdict: own().map(|claim| claim.verdict).max().unwrap_or(ClaimVerdict::Pass),
         claims: own().map(|claim| claim.id).collect(),
         files: [("figures", "svg"), ("figures", "png"), ("data", "csv")]
             .map(|(folder, ending)| format!("{folder}/{name}.{ending}"))
             .to_vec(),
     })
-}
-
-fn print(reproduction: &Reproduction, output: &mut Output) {
-    let plain = anstyle::Style::new();
-    let mut table = Table::new(&["claim", "figure", "verdict"]);
-    for claim in &reproduction.claims {
-        let style = match claim.verdict {
-            Verdict::Pass => GOOD,
-            Verdict::Deviates => WARN,
-            Verdict::Fail => BAD,
-        };
-        table.row(vec![
-            (claim.id.to_owned(), plain),
-            (claim.figure.unwrap_or("").to_owned(), FAINT),
-            (claim.verdict.name().to_owned(), style),
-        ]);
-    }
-    output.raw(&table.to_string());
-    output.line("");
-    for claim in reproduction.claims.iter().filter(|claim| claim.verdict != Verdict::Pass) {
-        output.line(format!("{} {} ({})", styled(STRONG, claim.id), claim.verdict.name(), claim.place));
-        output.line(format!("  the paper: {}", claim.says));
-        output.line(format!("  required:  {}", claim.threshold));
-        output.line(format!("  measured:  {}", claim.measured));
-        if let Some(why) = claim.why {
-            output.line(format!("  why:       {why}"));
-        }
-    }
-    output.line("");
-    output.line(format!(
-        "{} pass, {} deviate for a known reason, {} fail; report: {}/report.html",
-        reproduction.passed, reproduction.deviates, reproduction.failed, reproduction.folder
-    ));
 }
 
 #[cfg(test)]
@@ -409,10 +372,10 @@ mod tests {
     fn a_number_that_is_missing_or_none_is_a_miss() {
         let claim = Claim::find("o1").unwrap();
         let of = |value: f64| [("feasible_weightings".to_owned(), value)].into_iter().collect();
-        assert_eq!(claim.verdict(&of(0.0)), Verdict::Pass);
-        assert_eq!(claim.verdict(&of(1.0)), Verdict::Fail);
-        assert_eq!(claim.verdict(&of(f64::NAN)), Verdict::Fail);
-        assert_eq!(claim.verdict(&Named::from_iter([])), Verdict::Fail);
-        assert_eq!(Claim::find("constant-b").unwrap().verdict(&Named::from_iter([])), Verdict::Deviates);
+        assert_eq!(claim.verdict(&of(0.0)), ClaimVerdict::Pass);
+        assert_eq!(claim.verdict(&of(1.0)), ClaimVerdict::Fail);
+        assert_eq!(claim.verdict(&of(f64::NAN)), ClaimVerdict::Fail);
+        assert_eq!(claim.verdict(&Named::from_iter([])), ClaimVerdict::Fail);
+        assert_eq!(Claim::find("constant-b").unwrap().verdict(&Named::from_iter([])), ClaimVerdict::Deviates);
     }
 }

@@ -2,12 +2,11 @@
 
 use acrl_report::{Block, Cell, Figure, Report, Table, Tone};
 
-use super::claims::Verdict;
-use super::{ClaimEntry, Reproduction};
-use crate::output::figure as number;
+use crate::{ClaimEntry, ClaimVerdict, Reproduction};
+use acrl_report::number;
 
 /// Figures, verdicts and all that was measured.
-pub(super) fn report(reproduction: &Reproduction, figures: Vec<Figure>, only: &[String]) -> Report {
+pub(crate) fn report(reproduction: &Reproduction, figures: Vec<Figure>, only: &[String]) -> Report {
     let Reproduction { passed, deviates, failed, .. } = reproduction;
     let mut blocks = vec![Block::Heading("Verdicts".to_owned()), Block::Table(verdicts(reproduction))];
     if !figures.is_empty() {
@@ -54,11 +53,11 @@ fn numbered(figure: Figure) -> Figure {
     Figure { title, ..figure }
 }
 
-fn tone(verdict: Verdict) -> Tone {
+fn tone(verdict: ClaimVerdict) -> Tone {
     match verdict {
-        Verdict::Pass => Tone::Good,
-        Verdict::Deviates => Tone::Faint,
-        Verdict::Fail => Tone::Bad,
+        ClaimVerdict::Pass => Tone::Good,
+        ClaimVerdict::Deviates => Tone::Faint,
+        ClaimVerdict::Fail => Tone::Bad,
     }
 }
 

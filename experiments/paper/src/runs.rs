@@ -5,44 +5,44 @@ use std::ops::ControlFlow;
 use acrl::{
     BatchMatrix, DualDynamics, EpochLength, Execution, Rng, Silent, VecExecution, VecPolicy, VecTask,
 };
-use anyhow::ensure;
 use rayon::prelude::*;
 
-use super::Share;
+use crate::Share;
+use acrl_app::{Error, ensure};
 
 /// Cells of the occupation measure along a side.
-pub(super) const CELLS: usize = 50;
+pub(crate) const CELLS: usize = 50;
 /// The steps of which every multiplier is shown.
-pub(super) const LAST: u64 = 10_000;
+pub(crate) const LAST: u64 = 10_000;
 /// Moments at which averages are taken.
 const MOMENTS: u64 = 400;
 /// Of the last steps every so manieth is kept.
 const EVERY: u64 = 10;
 
 /// What was seen of some runs.
-pub(super) struct Watched {
+pub(crate) struct Watched {
     executions: Vec<Execution<Vec<f64>>>,
     /// The moments, in steps.
-    pub(super) times: Vec<f64>,
+    pub(crate) times: Vec<f64>,
     /// By run and moment the averages of r₁ … r_m so far.
     averages: Vec<Vec<Vec<f64>>>,
     /// Visits of each cell.
-    pub(super) counts: Vec<u64>,
+    pub(crate) counts: Vec<u64>,
     /// The first run.
-    pub(super) first: First,
+    pub(crate) first: First,
 }
 
 /// The multipliers of one run.
 #[derive(Default, Clone)]
-pub(super) struct First {
+pub(crate) struct First {
     sums: Vec<f64>,
     /// By moment the averages over time so far.
-    pub(super) means: Vec<Vec<f64>>,
+    pub(crate) means: Vec<Vec<f64>>,
     /// Step and multipliers, at the end.
-    pub(super) late: Vec<(f64, Vec<f64>)>,
+    pub(crate) late: Vec<(f64, Vec<f64>)>,
     largest: Option<usize>,
     /// How often another multiplier becomes the largest in the last steps.
-    pub(super) changes: usize,
+    pub(crate) changes: usize,
 }
 
 impl First {
@@ -66,7 +66,7 @@ impl First {
 
 impl Watched {
     /// A statistic over the runs of the average of r_i at each moment.
-    pub(super) fn over_runs(&self, i: usize, statistic: impl Fn(Vec<f64>) -> f64) -> Vec<f64> {
+    pub(crate) fn over_runs(&self, i: usize, statistic: impl Fn(Vec<f64>) -> f64) -> Vec<f64> {
         let at = |moment: usize| statistic(self.averages.iter().map(|run| run[moment][i]).collect());
         (0..self.times.len()).map(at).collect()
     }
@@ -77,20 +77,20 @@ impl Watched {
     }
 
     /// The means over runs at the end.
-    pub(super) fn mean(&self) -> Vec<f64> {
+    pub(crate) fn mean(&self) -> Vec<f64> {
         let n = self.executions.len().max(1) as f64;
         let m = self.ends().next().map_or(0, <[f64]>::len);
         (0..m).map(|i| self.ends().map(|run| run[i]).sum::<f64>() / n).collect()
     }
 
     /// The least over runs at the end.
-    pub(super) fn worst(&self) -> Vec<f64> {
+    pub(crate) fn worst(&self) -> Vec<f64> {
         let m = self.ends().next().map_or(0, <[f64]>::len);
         (0..m).map(|i| self.ends().map(|run| run[i]).fold(f64::INFINITY, f64::min)).collect()
     }
 
     /// The runs whose averages are all at least what is required.
-    pub(super) fn meeting(&self, bounds: &[f64]) -> usize {
+    pub(crate) fn meeting(&self, bounds: &[f64]) -> usize {
         self.ends().filter(|run| run.iter().zip(bounds).all(|(v, c)| v >= c)).count()
     }
 }
@@ -105,7 +105,7 @@ struct Chunk {
 
 /// Runs with dual dynamics as in the paper: λ₀ = 0, T₀ = 1, η_λ = .01. A run comes out the same whichever others are
 /// beside it. It is what the share has left from `from` on.
-pub(super) fn watch<P: VecPolicy + Clone + Sync>(
+pub(crate) fn watch<P: VecPolicy + Clone + Sync>(
     task: &VecTask<'_>,
     policy: &P,
     runs: usize,
@@ -113,7 +113,7 @@ pub(super) fn watch<P: VecPolicy + Clone + Sync>(
     seed: u64,
     share: &Share<'_>,
     from: f64,
-) -> anyhow::Result<Watched> {
+) -> Result<Watched, Error> {
     let interval = (steps / MOMENTS).max(1);
     let requirements = task.specification().requirements();
     let dynamics = DualDynamics::new(requirements.to_vec(), 0.01, EpochLength::Fixed(1))?;
@@ -155,7 +155,7 @@ pub(super) fn watch<P: VecPolicy + Clone + Sync>(
             share.reach(from + (1.0 - from) * finished as f64 / parts as f64);
             Ok(Chunk { executions, averages, counts, first })
         })
-        .collect::<anyhow::Result<_>>()?;
+        .collect::<Result<_, Error>>()?;
     let times = (1..=steps / interval).map(|k| (k * interval) as f64).collect();
     let mut all = Watched {
         executions: Vec::new(),

@@ -1,4 +1,4 @@
-//! The answer as the object of `acrl solve --json`.
+//! The solution as the object of `acrl solve --json`.
 
 use acrl::{Named, Specification};
 use acrl_exact::{Conflict, Optimum, Solution};
@@ -119,7 +119,7 @@ struct InfeasibleJson<'a> {
 #[derive(Serialize)]
 struct RelaxJson {
     uniform: Option<f64>,
-    alone: Named<Option<f64>>,
+    single: Named<Option<f64>>,
 }
 
 impl<'a> InfeasibleJson<'a> {
@@ -131,7 +131,7 @@ impl<'a> InfeasibleJson<'a> {
             certificate: solved.named(&conflict.certificate),
             relax: RelaxJson {
                 uniform: Some(conflict.relaxation.uniform).filter(|u| u.is_finite()),
-                alone: solved.named(&conflict.relaxation.alone),
+                single: solved.named(&conflict.relaxation.alone),
             },
             complete: conflict.complete,
             states: solved.model.states(),

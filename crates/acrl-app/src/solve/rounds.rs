@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use acrl::Event;
 use acrl_exact::{SolveError, SolveOptions, SolveRound};
-use anyhow::anyhow;
+use acrl_report::number;
 
-use crate::output::figure;
-use crate::watch::Watch;
+use crate::Error;
+use crate::control::{Control, Progress as _};
 
 /// When to stop.
 #[derive(Debug, Clone, Copy)]
@@ -36,7 +36,7 @@ pub(crate) struct Rounds<'a> {
     pub(crate) start: Instant,
     limit: Option<Duration>,
     sign: f64,
-    watch: &'a Watch,
+    control: &'a Control,
     observer: &'a mut dyn FnMut(&Event<'_>) -> ControlFlow<()>,
 }
 
@@ -44,34 +44,34 @@ impl<'a> Rounds<'a> {
     pub(crate) fn new(
         settings: &SolveSettings,
         sign: f64,
-        watch: &'a Watch,
+        control: &'a Control,
         observer: &'a mut dyn FnMut(&Event<'_>) -> ControlFlow<()>,
     ) -> Self {
-        Self { start: Instant::now(), limit: settings.time_limit, sign, watch, observer }
+        Self { start: Instant::now(), limit: settings.time_limit, sign, control, observer }
     }
 
     /// `what` is said before the round.
     pub(crate) fn look(&mut self, what: &str, round: &SolveRound) -> ControlFlow<()> {
-        let told = |bound: Option<f64>| bound.map(|x| self.sign * x + 0.0);
+        let signed = |bound: Option<f64>| bound.map(|x| self.sign * x + 0.0);
         let (lower, upper) = if self.sign > 0.0 {
-            (told(round.lower), told(round.upper))
+            (signed(round.lower), signed(round.upper))
         } else {
-            (told(round.upper), told(round.lower))
+            (signed(round.upper), signed(round.lower))
         };
         let seconds = self.start.elapsed().as_secs_f64();
         let message = match (lower, upper, round.gap) {
             (Some(lower), Some(upper), Some(gap)) => {
-                format!("between {} and {}, gap {},", figure(lower, 6), figure(upper, 6), figure(gap, 2))
+                format!("between {} and {}, gap {},", number(lower, 6), number(upper, 6), number(gap, 2))
             }
             _ => "looking for a policy that meets the requirements,".to_owned(),
         };
-        self.watch.bar.set_message(format!("{what}round {}, {message}", round.round));
+        self.control.message(format!("{what}round {}, {message}", round.round));
         let event = Event::Round { round: round.round, lower, upper, gap: round.gap, seconds };
         if (self.observer)(&event).is_break() || self.over() {
             // Whatever else looks at it stops too.
-            self.watch.stop.request();
+            self.control.stop.request();
         }
-        self.watch.stop.flow()
+        self.control.stop.flow()
     }
 
     fn over(&self) -> bool {
@@ -79,13 +79,13 @@ impl<'a> Rounds<'a> {
     }
 
     /// What went wrong, with the time that it was given.
-    pub(crate) fn error(&self, error: SolveError) -> anyhow::Error {
+    pub(crate) fn error(&self, error: SolveError) -> Error {
         match (&error, self.limit) {
-            (SolveError::Stopped, Some(limit)) if self.over() => anyhow!(
+            (SolveError::Stopped, Some(limit)) if self.over() => Error::Input(format!(
                 "no policy that meets the requirements was found in {} s, nor that there is none: give it a longer \
                  --time-limit",
-                figure(limit.as_secs_f64(), 3)
-            ),
+                number(limit.as_secs_f64(), 3)
+            )),
             _ => error.into(),
         }
     }

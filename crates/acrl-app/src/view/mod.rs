@@ -1,28 +1,19 @@
-//! `acrl view`: a run in the browser, as it goes on and when it is done.
+//! A server for the page of a run: live curves while it goes on, the report when it is done.
 
 mod follow;
 mod server;
 
 use std::ffi::OsStr;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use acrl_files::RunFolder;
-use acrl_report::{Block, Report};
-use anyhow::{Context as _, ensure};
+use acrl_report::{Block, LiveRun, Report, live_report};
 use serde::Serialize;
-use serde_json::json;
 
 use self::follow::{Follow, News};
 use self::server::{Response, Server};
-use crate::Verdict;
-use crate::args::{Global, ViewArgs};
-use crate::curves::Live;
-use crate::live_page::report;
-use crate::output::{FAINT, Output, styled};
-use crate::watch::listen;
+use crate::{Context as _, Error, ensure};
 
 const REPORT: &str = "report.html";
 const EVENTS: &str = "events.jsonl";
@@ -30,29 +21,31 @@ const EVENTS: &str = "events.jsonl";
 const FILES: [&str; 4] = [REPORT, "report.json", EVENTS, "progress.csv"];
 const FOLDERS: [&str; 2] = ["figures", "data"];
 
-/// Serves a run until Ctrl-C.
-pub(crate) fn view(args: &ViewArgs, global: &Global, output: &mut Output) -> anyhow::Result<Verdict> {
-    let view = Arc::new(View::open(&args.run)?);
-    let stop = listen();
-    let server = Server::start(args.port, move |path| view.answer(path)).with_context(|| {
-        format!("cannot serve on port {} of 127.0.0.1: choose another --port, or leave it out", args.port)
-    })?;
-    let url = server.url();
-    // At once, for whoever waits for it; if nobody reads it, the page is there all the same.
-    let mut stdout = anstream::stdout().lock();
-    let line = if output.is_json() { json!({ "url": url }).to_string() } else { url.clone() };
-    let _ = writeln!(stdout, "{line}").and_then(|()| stdout.flush());
-    drop(stdout);
-    if !args.no_open && open::that_detached(&url).is_err() {
-        output.warn("there is no browser to open here: open the address yourself");
+/// A page that is being served on 127.0.0.1; dropping it ends that.
+pub struct Viewer {
+    server: Server,
+}
+
+impl Viewer {
+    /// Serves a run's folder, report or log. Port 0 takes any free port.
+    pub fn start(run: &Path, port: u16) -> Result<Self, Error> {
+        let view = Arc::new(View::open(run)?);
+        let server = Server::start(port, move |path| view.answer(path));
+        let server = server.with_context(|| {
+            format!("cannot serve on port {port} of 127.0.0.1: choose another --port, or leave it out")
+        })?;
+        Ok(Self { server })
     }
-    if !global.quiet && !output.is_json() {
-        let _ = writeln!(anstream::stderr(), "{}", styled(FAINT, "Ctrl-C ends it."));
+
+    /// The address of the page.
+    pub fn url(&self) -> String {
+        self.server.url()
     }
-    while !stop.requested() {
-        std::thread::sleep(Duration::from_millis(50));
+
+    /// Opens the page in the user's browser.
+    pub fn open_browser(&self) -> Result<(), Error> {
+        Ok(open::that_detached(self.url())?)
     }
-    Ok(Verdict::Good)
 }
 
 /// What there is to look at.
@@ -72,7 +65,7 @@ struct State {
     follow: Follow,
     /// Locked by who writes.
     folder: Option<PathBuf>,
-    live: Live,
+    live: LiveRun,
     /// Whether nothing more is to come.
     done: bool,
     /// The answer, as long as nothing changes.
@@ -80,9 +73,9 @@ struct State {
 }
 
 impl View {
-    fn open(run: &Path) -> anyhow::Result<Self> {
+    fn open(run: &Path) -> Result<Self, Error> {
         let shown = run.display();
-        let metadata = run.metadata().with_context(|| format!("cannot look at {shown}"))?;
+        let metadata = run.metadata().with_context(|| format!("cannot open {shown}"))?;
         let named = |name: &str| run.file_name() == Some(OsStr::new(name));
         let folder = match run.parent() {
             _ if metadata.is_dir() => Some(run.to_owned()),
@@ -93,7 +86,7 @@ impl View {
         if !metadata.is_dir() && ending != Some("jsonl") {
             ensure!(
                 ending == Some("html") && is_page(run),
-                "{shown} is no report: expected a run's folder, a .html report or a .jsonl log"
+                "{shown} is not a report: expected a run's folder, a .html report or a .jsonl log"
             );
         }
         let (report, events) = match &folder {
@@ -105,7 +98,7 @@ impl View {
         let state = State {
             follow: Follow::new(events.clone()),
             folder: folder.clone(),
-            live: Live::default(),
+            live: LiveRun::default(),
             done: false,
             json: None,
         };
@@ -122,7 +115,7 @@ impl View {
     }
 
     /// Whether there is something to show, or will be.
-    fn check(&self, run: &Path) -> anyhow::Result<()> {
+    fn check(&self, run: &Path) -> Result<(), Error> {
         if self.report().is_some() {
             return Ok(());
         }
@@ -175,7 +168,7 @@ impl View {
     /// `{"report": …, "done": …}`.
     fn live(&self) -> Response {
         #[derive(Serialize)]
-        struct Solution {
+        struct Answer {
             report: Report,
             done: bool,
         }
@@ -184,14 +177,13 @@ impl View {
         let _ = state.refresh();
         let State { live, done, json, .. } = &mut *state;
         let json = json.get_or_insert_with(|| {
-            let mut report = report(live, *done, &self.name, self.command.clone());
+            let mut report = live_report(live, *done, &self.name, self.command.clone());
             if *done && self.report().is_some() {
-                report.blocks.insert(
-                    0,
-                    Block::Text("The report is written: load this page again to see it.".to_owned()),
-                );
+                report
+                    .blocks
+                    .insert(0, Block::Text("The report is written: reload this page to see it.".to_owned()));
             }
-            serde_json::to_string(&Solution { report, done: *done }).unwrap_or_default()
+            serde_json::to_string(&Answer { report, done: *done }).unwrap_or_default()
         });
         Response::ok("application/json", json.as_bytes())
     }
@@ -202,7 +194,7 @@ impl State {
     fn refresh(&mut self) -> std::io::Result<()> {
         let live = &mut self.live;
         let new = self.follow.read(|news| match news {
-            News::Again => *live = Live::default(),
+            News::Again => *live = LiveRun::default(),
             News::Line(line) => live.line(line),
         })?;
         // Once the folder is free, that is not asked again as long as nothing happens: to ask is to hold its lock for a

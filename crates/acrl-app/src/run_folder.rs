@@ -5,50 +5,45 @@ use std::path::{Path, PathBuf};
 use acrl::{Certificate, Event, Observer as _, Specification};
 use acrl_files::{FolderLock, RunFolder};
 use acrl_report::Report;
-use anyhow::{Context as _, ensure};
 
-use crate::log::Log;
-use crate::watch::Stop;
+use crate::control::Stop;
+use crate::event_log::EventLog;
+use crate::{Context as _, Error, bail, ensure};
 
 const EVENTS: &str = "events.jsonl";
 
-/// Makes a folder before the work begins, so that one that cannot be had costs nobody the result.
-pub(crate) fn prepare(path: &Path) -> anyhow::Result<()> {
+/// Creates a folder. To be called before the work begins, so that a folder that cannot be created costs no result.
+pub fn prepare(path: &Path) -> Result<(), Error> {
     std::fs::create_dir_all(path).with_context(|| format!("cannot create the folder {}", path.display()))
 }
 
-/// Where the page is, for those who want to look at it.
-pub(crate) fn page_line(path: &Path) -> String {
-    format!("report: {} (acrl view {})", path.join("report.html").display(), path.display())
-}
-
 /// A folder that is being filled.
-pub(crate) struct Folder {
+pub(crate) struct RunWriter {
     path: PathBuf,
     /// Held as long as the runs go on.
     _lock: FolderLock,
     /// What happens, for those who look on.
-    pub(crate) log: Log,
+    pub(crate) log: EventLog,
 }
 
-impl Folder {
+impl RunWriter {
     /// Makes the folder. One that holds a run or a training already is refused, unless it is to be replaced.
-    pub(crate) fn create(path: &Path, replace: bool, stop: Stop) -> anyhow::Result<Self> {
+    pub(crate) fn create(path: &Path, replace: bool, stop: Stop) -> Result<Self, Error> {
         let taken = [EVENTS, "report.html", "checkpoint"].iter().find(|name| path.join(name).exists());
         if let (Some(name), false) = (taken, replace) {
-            anyhow::bail!(
-                "{} holds a run already ({name}): replace it with --replace, or choose another --folder",
+            bail!(
+                "{} holds a run already ({name}): replace it with --replace, or choose another --out-dir",
                 path.display()
             );
         }
         ensure!(
             !path.join("checkpoint").exists(),
-            "{} holds a training, which is not replaced by a run: choose another --folder",
+            "{} holds a training, which is not replaced by a run: choose another --out-dir",
             path.display()
         );
         prepare(path)?;
         let lock = RunFolder::lock(path)?;
-        let log = Log::create(&path.join(EVENTS), stop)?;
+        let log = EventLog::create(&path.join(EVENTS), stop)?;
         // A report that is there belongs to the run before.
         let old = path.join("report.html");
         if old.exists() {
@@ -71,7 +66,7 @@ impl Folder {
         certificate: &Certificate,
         report: &Report,
         problem: Option<&str>,
-    ) -> anyhow::Result<()> {
+    ) -> Result<(), Error> {
         if let Some(text) = problem {
             let path = self.path.join("problem.toml");
             std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;

@@ -5,26 +5,28 @@ use std::io::{BufWriter, Write as _};
 use std::ops::ControlFlow;
 
 use acrl::{Event, Observer};
-use anyhow::Context as _;
 
-use crate::watch::Stop;
+use crate::control::Stop;
+use crate::{Context as _, Error};
 
 /// Events as JSON Lines.
-pub(crate) struct Log {
+#[derive(Debug)]
+pub struct EventLog {
     file: BufWriter<File>,
     path: std::path::PathBuf,
     failed: Option<std::io::Error>,
     stop: Stop,
 }
 
-impl Log {
-    pub(crate) fn create(path: &std::path::Path, stop: Stop) -> anyhow::Result<Self> {
+impl EventLog {
+    /// Creates the file.
+    pub fn create(path: &std::path::Path, stop: Stop) -> Result<Self, Error> {
         let file = File::create(path).with_context(|| format!("cannot create {}", path.display()))?;
         Ok(Self { file: BufWriter::new(file), path: path.to_owned(), failed: None, stop })
     }
 
-    /// Writes an event; what goes wrong is told by `finish`. Those who look on see snapshots and rounds at once.
-    pub(crate) fn write(&mut self, event: &Event<'_>) {
+    /// Writes an event; errors are reported by [`finish`](Self::finish). Snapshots and rounds are flushed at once.
+    pub fn write(&mut self, event: &Event<'_>) {
         let written = serde_json::to_writer(&mut self.file, event)
             .map_err(Into::into)
             .and_then(|()| self.file.write_all(b"\n"))
@@ -37,13 +39,14 @@ impl Log {
         }
     }
 
-    pub(crate) fn finish(&mut self) -> anyhow::Result<()> {
+    /// Flushes the file; fails if an event could not be written.
+    pub fn finish(&mut self) -> Result<(), Error> {
         let result = self.failed.take().map_or(Ok(()), Err).and_then(|()| self.file.flush());
         result.with_context(|| format!("cannot write {}", self.path.display()))
     }
 }
 
-impl Observer for Log {
+impl Observer for EventLog {
     fn event(&mut self, event: &Event<'_>) -> ControlFlow<()> {
         if self.stop.requested() {
             return ControlFlow::Break(());

@@ -1,4 +1,4 @@
-//! An exact answer with its model, as a file that `acrl run` executes.
+//! An exact solution with its model, as a file that `acrl run` executes.
 //!
 //! The file is a `safetensors` container like those of trained policies, so that damage and newer versions are noticed; the model's
 //! arrays and the rules are tensors, what is small is metadata.
@@ -9,15 +9,16 @@ use std::sync::Arc;
 use acrl::{CsrModel, FiniteCmdp, Objective, Requirement, Specification};
 use acrl_exact::{Executable, ExecutablePart};
 use acrl_files::{Container, Tensor};
-use anyhow::{Context as _, bail, ensure};
 use serde::{Deserialize, Serialize};
+
+use crate::{Context as _, Error, bail, ensure};
 
 const KIND: &str = "finite";
 const VERSION: u64 = 1;
 
 /// What the file holds.
 #[derive(Debug, Clone)]
-pub(crate) struct AnswerFile {
+pub(crate) struct SolutionFile {
     pub(crate) model: Arc<FiniteCmdp>,
     pub(crate) specification: Specification,
     pub(crate) answer: Executable,
@@ -58,12 +59,12 @@ pub(crate) fn is_answer(container: &Container) -> bool {
     container.meta.get("kind").is_some_and(|kind| kind == KIND)
 }
 
-impl AnswerFile {
-    pub(crate) fn save(&self, path: &Path) -> anyhow::Result<()> {
+impl SolutionFile {
+    pub(crate) fn save(&self, path: &Path) -> Result<(), Error> {
         Ok(self.to_container()?.save(path)?)
     }
 
-    fn to_container(&self) -> anyhow::Result<Container> {
+    fn to_container(&self) -> Result<Container, Error> {
         let (model, answer) = (&*self.model, &self.answer);
         let part = |part: &ExecutablePart| Part {
             mass: part.mass,
@@ -89,9 +90,9 @@ impl AnswerFile {
         let mut container = Container::new(serde_json::to_value(&meta)?);
         let (n, choices) = (meta.states, meta.choices);
         let mut put = |name: &str, tensor: Tensor| _ = container.tensors.insert(name.to_owned(), tensor);
-        let whole = |x: usize| u32::try_from(x).context("the model is too large for a policy file");
+        let whole = |x: usize| u32::try_from(x).ok().context("the model is too large for a policy file");
         let first_choice =
-            (0..n).map(|s| whole(model.choices(s).end)).collect::<anyhow::Result<Vec<u32>>>()?;
+            (0..n).map(|s| whole(model.choices(s).end)).collect::<Result<Vec<u32>, Error>>()?;
         put("model.choices_end", Tensor::whole([n], first_choice));
         let (mut ends, mut targets, mut probabilities, mut rewards) = (vec![], vec![], vec![], vec![]);
         for c in 0..choices {
@@ -131,7 +132,7 @@ impl AnswerFile {
         Ok(container)
     }
 
-    pub(crate) fn from_container(mut container: Container) -> anyhow::Result<Self> {
+    pub(crate) fn from_container(mut container: Container) -> Result<Self, Error> {
         let meta = std::mem::take(&mut container.meta);
         // Before anything else, as a newer version may differ in anything else.
         match meta.get("version").and_then(serde_json::Value::as_u64) {
@@ -241,7 +242,7 @@ fn renamed(model: &FiniteCmdp, text: &[u8], ends: &[u32]) -> Option<FiniteCmdp> 
 mod tests {
     use super::*;
 
-    fn file() -> AnswerFile {
+    fn file() -> SolutionFile {
         let mut b = FiniteCmdp::builder(["r0", "r1"]);
         b.state("home");
         b.state("work ü");
@@ -264,16 +265,16 @@ mod tests {
         };
         let requirement = Requirement::at_least("r1", 0.2).unwrap();
         let specification = Specification::new(Some(Objective::maximize("r0")), vec![requirement]).unwrap();
-        AnswerFile { model: Arc::new(b.build().unwrap()), specification, answer }
+        SolutionFile { model: Arc::new(b.build().unwrap()), specification, answer }
     }
 
     #[test]
-    fn a_file_gives_back_what_was_written() {
+    fn solution_files_round_trip() {
         let file = file();
         let bytes = file.to_container().unwrap().to_bytes().unwrap();
-        let back = AnswerFile::from_container(Container::from_bytes(&bytes).unwrap()).unwrap();
+        let back = SolutionFile::from_container(Container::from_bytes(&bytes).unwrap()).unwrap();
         assert_eq!((&back.specification, &back.answer), (&file.specification, &file.answer));
-        let told = |model: &FiniteCmdp| {
+        let content = |model: &FiniteCmdp| {
             let choice = |c: usize| {
                 let choice = model.choice(c);
                 (model.action_name(c).into_owned(), choice.targets.to_vec(), choice.probabilities.to_vec())
@@ -281,15 +282,15 @@ mod tests {
             let choices: Vec<_> = (0..model.choice_count()).map(choice).collect();
             (model.state_name(1).into_owned(), choices, model.initial().to_vec())
         };
-        assert_eq!(told(&back.model), told(&file.model));
+        assert_eq!(content(&back.model), content(&file.model));
     }
 
     #[test]
-    fn what_is_newer_or_contradicts_itself_is_refused() {
+    fn newer_or_inconsistent_files_are_rejected() {
         let error = |change: &dyn Fn(&mut Container)| {
             let mut container = file().to_container().unwrap();
             change(&mut container);
-            AnswerFile::from_container(container).unwrap_err().to_string()
+            SolutionFile::from_container(container).unwrap_err().to_string()
         };
         assert!(error(&|c| c.meta["version"] = 2.into()).contains("newer acrl"));
         assert!(error(&|c| c.meta["surprise"] = 2.into()).contains("metadata"));

@@ -1,0 +1,88 @@
+//! `acrl compare`.
+
+use acrl_app::comparison::{COLUMNS, amounts, goals, legend, standing};
+use acrl_app::{CompareOptions, Comparison, Control, Input, Stop, compare, create_folder};
+
+use crate::ExitStatus;
+use crate::args::{CompareArgs, Global};
+use crate::interrupt::listen;
+use crate::output::{BAD, FAINT, GOOD, Output, Table, number, report_line, styled};
+
+/// Compares and prints.
+pub(crate) fn run(args: &CompareArgs, global: &Global, output: &mut Output) -> anyhow::Result<ExitStatus> {
+    let (name, input) = (&args.source.input, args.source.open()?);
+    let options = CompareOptions {
+        execution: args.execution.options(),
+        seed: global.seed,
+        train_steps: args.train_steps,
+        methods: args.methods.clone(),
+        train_seeds: args.train_seeds.map(|n| n as usize),
+    };
+    options.check(name, &input)?;
+    args.out_dir.as_deref().map(create_folder).transpose()?;
+    let (bar, stop) = match input {
+        // A finite comparison has no partial result: Ctrl-C ends the program.
+        Input::Finite(_) => (output.bar("comparing"), Stop::default()),
+        _ => (output.bar("training"), listen()),
+    };
+    let comparison = compare(name, input, &options, &Control::new(stop, bar.clone()))?;
+    bar.finish();
+    if comparison.stopped {
+        output.warn("stopped by Ctrl-C: results of the completed trainings");
+    }
+    if let Some(folder) = &args.out_dir {
+        comparison.page(name, output.command()).write(folder)?;
+    }
+    if output.is_json() {
+        output.object(&comparison)?;
+    } else {
+        print(&comparison, output);
+        if let Some(folder) = &args.out_dir {
+            output.line(report_line(folder));
+        }
+        if comparison.end_components > 1 {
+            output.line(format!(
+                "The model has {} separate end components, and a run ends in one of them.",
+                comparison.end_components
+            ));
+        }
+    }
+    // The exit status is that of A-CRL alone.
+    Ok(ExitStatus::of(comparison.good))
+}
+
+/// The table, and a line on each method.
+fn print(comparison: &Comparison, output: &mut Output) {
+    let specification = &comparison.specification;
+    output.line(amounts(comparison));
+    output.line("");
+    let Some(first) = comparison.methods.first() else { return };
+    let names: Vec<String> = first.averages.iter().map(|(name, _)| name.to_owned()).collect();
+    let mut header = vec!["average over runs"];
+    header.extend(names.iter().map(String::as_str));
+    header.push("met");
+    header.extend(COLUMNS);
+    let mut table = Table::new(&header);
+    let plain = anstyle::Style::new();
+    let goals = std::iter::once(String::new()).chain(goals(specification));
+    table.row(goals.map(|goal| (goal, FAINT)).collect());
+    for entry in &comparison.methods {
+        let mut row = vec![(entry.method.to_owned(), plain)];
+        row.extend(entry.averages.iter().map(|(_, average)| (number(*average, 4), plain)));
+        row.push(if entry.met { ("yes".to_owned(), GOOD) } else { ("NO".to_owned(), BAD) });
+        row.extend(standing(entry).map(|cell| (cell, plain)));
+        table.row(row);
+    }
+    output.raw(&table.to_string());
+    output.line(styled(FAINT, legend(comparison.tolerance)));
+    if let (Some(objective), Some(optimum)) = (specification.objective(), comparison.optimum) {
+        output.line(styled(
+            FAINT,
+            format!("{}: {} is {}", objective.reward, comparison.best, number(optimum, 4)),
+        ));
+    }
+    output.line("");
+    for entry in &comparison.methods {
+        output.line(styled(FAINT, format!("{}: {}", entry.method, entry.note)));
+    }
+}

@@ -1,0 +1,64 @@
+//! `acrl reproduce`.
+
+use acrl_app::Control;
+use acrl_paper::{ClaimVerdict, ReproduceOptions, Reproduction, reproduce};
+
+use crate::ExitStatus;
+use crate::args::{Global, ReproduceArgs};
+use crate::interrupt::listen;
+use crate::output::{BAD, FAINT, GOOD, Output, STRONG, Table, WARN, styled};
+
+/// Runs the experiments, writes the report, prints the verdicts.
+pub(crate) fn run(args: &ReproduceArgs, global: &Global, output: &mut Output) -> anyhow::Result<ExitStatus> {
+    let options = ReproduceOptions {
+        quick: args.quick,
+        only: args.only.clone(),
+        out_dir: args.out_dir.clone(),
+        seed: global.seed.unwrap_or(0),
+    };
+    let bar = output.bar("reproducing");
+    let reproduction = reproduce(&options, &Control::new(listen(), bar.clone()))?;
+    bar.finish();
+    if !reproduction.complete {
+        output.warn("stopped by Ctrl-C: results of the completed experiments");
+    }
+    if output.is_json() {
+        output.object(&reproduction)?;
+    } else {
+        print(&reproduction, output);
+    }
+    Ok(ExitStatus::of(reproduction.good()))
+}
+
+fn print(reproduction: &Reproduction, output: &mut Output) {
+    let plain = anstyle::Style::new();
+    let mut table = Table::new(&["claim", "figure", "verdict"]);
+    for claim in &reproduction.claims {
+        let style = match claim.verdict {
+            ClaimVerdict::Pass => GOOD,
+            ClaimVerdict::Deviates => WARN,
+            ClaimVerdict::Fail => BAD,
+        };
+        table.row(vec![
+            (claim.id.to_owned(), plain),
+            (claim.figure.unwrap_or("").to_owned(), FAINT),
+            (claim.verdict.name().to_owned(), style),
+        ]);
+    }
+    output.raw(&table.to_string());
+    output.line("");
+    for claim in reproduction.claims.iter().filter(|claim| claim.verdict != ClaimVerdict::Pass) {
+        output.line(format!("{} {} ({})", styled(STRONG, claim.id), claim.verdict.name(), claim.place));
+        output.line(format!("  the paper: {}", claim.says));
+        output.line(format!("  required:  {}", claim.threshold));
+        output.line(format!("  measured:  {}", claim.measured));
+        if let Some(why) = claim.why {
+            output.line(format!("  why:       {why}"));
+        }
+    }
+    output.line("");
+    output.line(format!(
+        "{} pass, {} deviate for a known reason, {} fail; report: {}/report.html",
+        reproduction.passed, reproduction.deviates, reproduction.failed, reproduction.folder
+    ));
+}

@@ -1,0 +1,162 @@
+//! `acrl run`.
+
+use acrl::Executor;
+use acrl_app::{Best, Control, PolicyRun, Run, RunFiles, RunOptions, run_to_files};
+
+use crate::ExitStatus;
+use crate::args::{Global, RunArgs};
+use crate::interrupt::listen;
+use crate::output::{BAD, FAINT, GOOD, Output, STRONG, Table, count, number, relation, report_line, styled};
+
+/// Runs and prints.
+pub(crate) fn run(args: &RunArgs, global: &Global, output: &mut Output) -> anyhow::Result<ExitStatus> {
+    let (name, input) = (&args.source.input, args.source.open()?);
+    let options = RunOptions {
+        execution: args.execution.options(),
+        seed: global.seed,
+        init_multipliers: args.init_multipliers.clone(),
+        executor: args.executor,
+        time_sharing: args.time_sharing,
+        pictures: args.out_dir.is_some(),
+    };
+    let files = RunFiles {
+        log: args.log.as_deref(),
+        out_dir: args.out_dir.as_deref(),
+        replace: args.replace,
+        occupancy: args.occupancy.as_deref(),
+        command: output.command(),
+    };
+    let bar = output.bar("running");
+    let run = run_to_files(name, input, &options, &files, &Control::new(listen(), bar.clone()))?;
+    bar.finish();
+    if run.stopped {
+        output.warn("stopped by Ctrl-C: results of the steps taken so far");
+    }
+    if output.is_json() {
+        output.object(&run)?;
+    } else {
+        print(&run, output);
+        if let Some(folder) = &args.out_dir {
+            output.line(report_line(folder));
+        }
+        match &run.policy {
+            None => output.hint(format!("Try next: acrl compare {name}, to see other methods on it.")),
+            Some(policy) => print_policy(policy, output),
+        }
+    }
+    Ok(ExitStatus::of(run.met()))
+}
+
+fn print(run: &Run, output: &mut Output) {
+    let (report, specification) = (&run.report, &run.specification);
+    let (optimum, best) = match run.best {
+        Best::Optimum(value) => (value, "the best possible"),
+        Best::Estimate(value) => (value, "the best mixture of the policy's long-run averages"),
+    };
+    output.line(format!(
+        "{} of {}, epoch {}, step size {}{}",
+        count(report.runs as u64, "run"),
+        count(report.steps, "step"),
+        report.epoch,
+        number(run.step_size, 4),
+        match run.policy.as_ref().map(|policy| policy.executor) {
+            Some(Executor::PolicyLibrary) => ", executor library",
+            _ => "",
+        }
+    ));
+    output.line("");
+    let demanding = !specification.requirements().is_empty();
+    let mut table = Table::new(if demanding {
+        &["", "bound", "average", "worst run", "certified shortfall", "price", "met"]
+    } else {
+        &["", "", "average", "worst run"]
+    });
+    if let Some(objective) = specification.objective() {
+        let at = |named: &acrl::Named<f64>| number(named.get(&objective.reward).copied().unwrap_or(0.0), 5);
+        table.plain(vec![
+            objective.reward.clone(),
+            if objective.sign() > 0.0 { "max" } else { "min" }.to_owned(),
+            at(&report.averages),
+            at(&report.worst),
+        ]);
+    }
+    for (r, (name, entry)) in specification.requirements().iter().zip(report.requirements.iter()) {
+        let price = report.multipliers.get(name).map_or(0.0, |m| m.mean);
+        let mut row: Vec<(String, anstyle::Style)> = [
+            name.to_owned(),
+            relation(r, 5),
+            number(entry.average, 5),
+            number(entry.worst, 5),
+            number(entry.certificate, 3),
+            number(price, 4),
+        ]
+        .map(|cell| (cell, anstyle::Style::new()))
+        .into();
+        row.push(if entry.met { ("yes".to_owned(), GOOD) } else { ("NO".to_owned(), BAD) });
+        table.row(row);
+    }
+    output.raw(&table.to_string());
+    if demanding {
+        for note in [
+            "certified shortfall: proven upper bound on the violation in any run".to_owned(),
+            format!("met: certified shortfall at most {} of the reward's range", number(run.tolerance, 3)),
+            "price: the multiplier's mean".to_owned(),
+        ] {
+            output.line(styled(FAINT, note));
+        }
+    }
+    output.line("");
+    if let (Some(objective), Some(optimum)) = (specification.objective(), optimum) {
+        let average = report.averages.get(&objective.reward).copied().unwrap_or(0.0);
+        // Only a requirement that is behind, within its tolerance, lets the objective do better.
+        let ahead = objective.sign() * (average - optimum) > 1e-3 * run.objective_scale;
+        output.line(format!(
+            "{} {}: {best} is {}{}",
+            styled(STRONG, &objective.reward),
+            number(average, 4),
+            number(optimum, 4),
+            if ahead { " once the requirements are met in full" } else { "" }
+        ));
+    }
+    for (name, entry) in report.requirements.iter() {
+        let price = report.multipliers.get(name).map_or(0.0, |m| m.mean);
+        let (name, average, bound) = (styled(STRONG, name), number(entry.average, 4), number(entry.bound, 4));
+        let certificate = number(entry.certificate, 2);
+        output.line(if entry.met {
+            let met = styled(GOOD, "is met");
+            format!(
+                "{name} {met}: average {average}, certified within {certificate} of {bound}, price {}",
+                number(price, 3)
+            )
+        } else {
+            let not_met = styled(BAD, "is not met");
+            format!(
+                "{name} {not_met}: average {average}, behind {bound} by up to {certificate}, price {}",
+                number(price, 3)
+            )
+        });
+    }
+    if let Some(advice) = &run.advice {
+        output.line("");
+        output.line(advice);
+    }
+}
+
+fn print_policy(policy: &PolicyRun, output: &mut Output) {
+    if !policy.weight_conditioned {
+        output.line(format!(
+            "A baseline ({}): it ignores the multipliers, which only measure its shortfall.",
+            policy.policy.method
+        ));
+    }
+    if policy.coverage.outside > 0.01 {
+        output.warn(&format!(
+            "{} % of the multipliers of this run are outside those of the training: train longer, or with \
+             another weight_sampler",
+            number(100.0 * policy.coverage.outside, 2)
+        ));
+    }
+    if !policy.policy.complete {
+        output.warn("the training of this policy was stopped early");
+    }
+}
