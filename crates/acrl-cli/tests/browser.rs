@@ -28,7 +28,7 @@ fn written(folder: &Path) -> String {
 }
 
 #[test]
-fn a_report_draws_every_figure_and_loads_nothing() {
+fn report_draws_every_figure_without_network_requests() {
     let folder = tempfile::tempdir().unwrap();
     let url = written(folder.path());
     let mut browser = Browser::start();
@@ -44,7 +44,7 @@ fn a_report_draws_every_figure_and_loads_nothing() {
 }
 
 #[test]
-fn a_slider_moves_the_arrows() {
+fn multiplier_slider_updates_the_vector_field() {
     let folder = tempfile::tempdir().unwrap();
     let url = written(folder.path());
     let mut browser = Browser::start();
@@ -67,7 +67,7 @@ fn a_slider_moves_the_arrows() {
 }
 
 #[test]
-fn a_report_is_readable_in_the_dark_and_on_a_telephone() {
+fn report_supports_dark_mode_and_small_screens() {
     let folder = tempfile::tempdir().unwrap();
     let url = written(folder.path());
     let mut browser = Browser::start();
@@ -133,7 +133,7 @@ fn grown(browser: &mut Browser, before: u64) -> u64 {
 }
 
 #[test]
-fn the_live_view_gains_points_until_the_run_is_finished() {
+fn live_view_updates_until_the_run_finishes() {
     let folder = tempfile::tempdir().unwrap();
     let mut log = File::create(folder.path().join("events.jsonl")).unwrap();
     log.write_all(
@@ -219,7 +219,7 @@ fn interrupt(process: &Child) {
 
 #[cfg(unix)]
 #[test]
-fn trainings_and_runs_can_be_watched() {
+fn live_view_follows_trainings_and_runs() {
     let folder = tempfile::tempdir().unwrap();
     let mut browser = Browser::start();
     browser.window(1100, 900, false);

@@ -29,7 +29,7 @@ fn solve_finds_the_optimum_of_example_1() {
 }
 
 #[test]
-fn run_on_example_1_is_the_papers_figure_3() {
+fn run_on_example_1_reproduces_figure_3() {
     let (object, status) = json(&["run", "problems/monitoring.toml", "--steps", "10000"]);
     assert_eq!((object["epoch"].as_u64(), status), (Some(10), 0));
     for name in ["r0", "r1", "r2"] {
@@ -47,7 +47,7 @@ fn run_on_example_1_is_the_papers_figure_3() {
 }
 
 #[test]
-fn harder_requirements_are_met_by_auto_and_impossible_ones_are_named() {
+fn auto_epoch_meets_tight_requirements_and_infeasible_ones_are_diagnosed() {
     let harder = [
         "run",
         "problems/monitoring.toml",
@@ -83,7 +83,7 @@ fn harder_requirements_are_met_by_auto_and_impossible_ones_are_named() {
 }
 
 #[test]
-fn solve_says_what_conflicts_and_what_would_help() {
+fn solve_reports_conflict_and_relaxation() {
     let args = ["solve", "problems/monitoring.toml", "--require", "r1>=0.55", "--require", "r2>=0.55"];
     let (object, status) = json(&args);
     assert_eq!((object["status"].as_str(), status), (Some("infeasible"), 1));
@@ -98,7 +98,7 @@ fn solve_says_what_conflicts_and_what_would_help() {
 }
 
 #[test]
-fn directions_signs_and_two_sided_requirements_come_back_as_given() {
+fn directions_signs_and_two_sided_requirements_are_preserved() {
     let (object, _) = json(&["solve", "problems/queue.toml"]);
     assert!(number(&object["objective"]) > 0.0, "power is minimised and positive");
     assert!(number(&object["values"]["queue"]) <= 4.0 + 1e-6 && number(&object["values"]["queue"]) > 0.0);
@@ -110,7 +110,7 @@ fn directions_signs_and_two_sided_requirements_come_back_as_given() {
 }
 
 #[test]
-fn a_model_in_arrays_is_solved_as_the_problem_that_it_is() {
+fn npz_model_and_problem_file_have_the_same_solution() {
     let example = acrl_envs::Monitoring::new(acrl_envs::MonitoringParameters::default()).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let model = folder.path().join("model.npz");
@@ -127,7 +127,7 @@ fn a_model_in_arrays_is_solved_as_the_problem_that_it_is() {
 }
 
 #[test]
-fn many_runs_give_the_same_numbers_on_one_thread_and_on_all() {
+fn runs_are_bit_identical_for_any_number_of_threads() {
     let args = ["run", "problems/queue.toml", "--runs", "8", "--steps", "20000", "--seed", "3", "--json"];
     let one = acrl(&[&args[..], &["--threads", "1"]].concat()).stdout;
     let all = acrl(&args).stdout;
@@ -158,7 +158,7 @@ fn every_bundled_problem_is_solved_and_run() {
 }
 
 #[test]
-fn check_prints_what_the_theorems_need() {
+fn check_reports_assumptions_and_guarantees() {
     let (object, status) = json(&["check", "monitoring"]);
     assert_eq!(status, 0);
     close(&object["slater"]["constant"], 1.0 / 6.0, 1e-6);
@@ -179,7 +179,7 @@ fn check_prints_what_the_theorems_need() {
 }
 
 #[test]
-fn compare_puts_every_method_in_one_table() {
+fn compare_lists_every_method() {
     let (object, status) = json(&["compare", "monitoring"]);
     assert_eq!(status, 0);
     let methods = object["methods"].as_array().unwrap();
@@ -195,7 +195,7 @@ fn compare_puts_every_method_in_one_table() {
 }
 
 #[test]
-fn a_log_holds_one_event_a_line() {
+fn log_is_json_lines() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.jsonl");
     let output = acrl(&["run", "monitoring", "--steps", "1000", "--log", path.to_str().unwrap()]);
@@ -210,7 +210,7 @@ fn a_log_holds_one_event_a_line() {
 }
 
 #[test]
-fn init_writes_a_file_that_works_and_never_overwrites() {
+fn init_writes_a_valid_problem_and_never_overwrites() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("mine.toml");
     let path = path.to_str().unwrap();
@@ -244,7 +244,7 @@ fn output_is_plain_in_a_pipe_and_coloured_on_request() {
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_error() {
+fn closed_pipe_is_not_an_error() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_acrl"))
         .args(["completions", "bash"])
         .stdout(Stdio::piped())
@@ -258,7 +258,7 @@ fn a_reader_that_goes_away_is_no_error() {
 }
 
 #[test]
-fn a_full_disk_is_an_error_that_names_the_file() {
+fn full_disk_error_names_the_file() {
     // /dev/full accepts an open and refuses every write.
     if !Path::new("/dev/full").exists() {
         return;
@@ -323,7 +323,7 @@ fn every_json_key_is_documented() {
 /// Ctrl-C loses nothing: the steps taken so far are reported.
 #[cfg(unix)]
 #[test]
-fn ctrl_c_reports_what_there_is() {
+fn ctrl_c_reports_partial_results() {
     let child = Command::new(env!("CARGO_BIN_EXE_acrl"))
         .args(["run", "queue", "--steps", "1e13", "--json"])
         .stdout(Stdio::piped())
@@ -340,7 +340,7 @@ fn ctrl_c_reports_what_there_is() {
 }
 
 #[test]
-fn view_refuses_what_is_no_run() {
+fn view_rejects_paths_that_are_not_runs() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     std::fs::create_dir_all(at("empty")).unwrap();

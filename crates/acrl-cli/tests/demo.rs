@@ -13,7 +13,7 @@ use chromium::Browser;
 use serde_json::Value;
 
 #[test]
-fn the_demo_meets_every_requirement_and_shows_it() {
+fn demo_meets_every_requirement_and_writes_a_report() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path().join("demo");
     let output = Command::new(env!("CARGO_BIN_EXE_acrl"))

@@ -195,7 +195,7 @@ fn acrl(folder: &Path, args: &[&str]) -> std::process::Output {
 }
 
 #[test]
-fn the_good_files_are_good() {
+fn well_formed_inputs_are_accepted() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("model.drn"), DRN).unwrap();
     std::fs::write(folder.path().join("model.npz"), npz()).unwrap();
@@ -211,7 +211,7 @@ fn the_good_files_are_good() {
 }
 
 #[test]
-fn every_malformed_input_is_refused_with_a_sentence() {
+fn malformed_inputs_are_rejected_with_one_sentence() {
     let cases = cases();
     assert!(cases.len() >= 40);
     let mut failures = Vec::new();

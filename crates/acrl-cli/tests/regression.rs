@@ -59,7 +59,7 @@ fn acrl(verb: &str, model: &str, args: &[&str]) -> (Value, i32) {
 
 /// Policy iteration stopped at a bias that was not the largest, so that bounds were loose.
 #[test]
-fn a_line_with_impossible_demands_at_its_ends_is_infeasible() {
+fn infeasible_long_corridor_is_detected() {
     for length in [2, 3, 4, 10, 100] {
         let (object, status) =
             acrl("solve", &line(length), &["--require", "r1>=0.6", "--require", "r2>=0.6"]);
@@ -70,7 +70,7 @@ fn a_line_with_impossible_demands_at_its_ends_is_infeasible() {
 
 /// What counts as a tie was measured by the largest number about, which a small probability never reached.
 #[test]
-fn small_probabilities_matter() {
+fn small_transition_probabilities_are_kept() {
     // A leak of 1e-11 into a worthless state, or none: in the long run all the difference.
     let leak = drn(
         1,
@@ -107,7 +107,7 @@ fn unreachable_states_do_not_widen_the_tolerance() {
 
 /// A dual update that overflowed was dropped, and the certificate said 0.
 #[test]
-fn a_bound_beyond_all_numbers_is_never_met() {
+fn bound_beyond_the_reward_range_is_infeasible() {
     let model = drn(2, &[&[(&[(0, "1")], &["0", "0"])]]);
     for bound in ["r1>=1e308", "r1>=1e300"] {
         let (object, status) = acrl("run", &model, &["--require", bound]);
@@ -117,7 +117,7 @@ fn a_bound_beyond_all_numbers_is_never_met() {
 
 /// A requirement that holds only on average over the part in which a run ends was called a short epoch.
 #[test]
-fn a_gamble_between_two_traps_is_no_matter_of_the_epoch() {
+fn two_absorbing_components_are_not_diagnosed_as_short_epoch() {
     let chance = drn(
         2,
         &[
@@ -150,7 +150,7 @@ fn a_gamble_between_two_traps_is_no_matter_of_the_epoch() {
 
 /// A large offset of the rewards excused a large error in the multipliers.
 #[test]
-fn an_offset_of_the_rewards_changes_no_price() {
+fn prices_are_invariant_to_reward_offsets() {
     let room = |offset: f64| {
         let r = |x: f64| (x + offset).to_string();
         let (earn, serve, both) = (r(1.0), r(0.0), r(0.7));
@@ -172,7 +172,7 @@ fn an_offset_of_the_rewards_changes_no_price() {
 
 /// A failed objective in a two-sided world: the worst run is the one that hurts the requirement.
 #[test]
-fn the_worst_run_of_a_bounded_objective_is_on_the_side_that_hurts() {
+fn worst_run_of_a_minimized_objective_is_the_largest() {
     let model = drn(1, &[&[(&[(0, "1")], &["1"]), (&[(0, "1")], &["0"])]]);
     let (object, _) = acrl("run", &model, &["--maximize", "r0", "--require", "r0<=0.3", "--steps", "1005"]);
     let requirement = &object["requirements"]["r0"];

@@ -20,7 +20,7 @@ fn events(folder: &Path) -> Vec<Value> {
 }
 
 #[test]
-fn a_run_leaves_its_events_and_a_report() {
+fn run_writes_events_and_report() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path().join("deep/run");
     let path = folder.to_str().unwrap();
@@ -66,7 +66,7 @@ fn a_run_leaves_its_events_and_a_report() {
 
 /// A folder that cannot be had is told before the work and not after it, and one that is in use is left alone.
 #[test]
-fn folders_are_looked_at_first() {
+fn output_folder_is_checked_before_the_run() {
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("file");
     std::fs::write(&file, "not a folder").unwrap();
@@ -104,7 +104,7 @@ fn folders_are_looked_at_first() {
 }
 
 #[test]
-fn a_report_says_why_a_requirement_is_behind() {
+fn report_contains_the_diagnosis() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path().join("run");
     let output = acrl(&[
@@ -124,7 +124,7 @@ fn a_report_says_why_a_requirement_is_behind() {
 }
 
 #[test]
-fn a_trained_policy_shows_its_arrows_and_where_the_time_goes() {
+fn report_of_a_planar_policy_has_vector_field_and_occupancy() {
     let place = tempfile::tempdir().unwrap();
     let (policy, folder) = (place.path().join("p.safetensors"), place.path().join("run"));
     let (policy, logs) = (policy.to_str().unwrap(), place.path().join("training"));
@@ -151,7 +151,7 @@ fn a_trained_policy_shows_its_arrows_and_where_the_time_goes() {
         .map(|block| &block["content"])
         .collect();
     let names: Vec<&str> = figures.iter().map(|figure| figure["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["averages", "multipliers", "certificate", "policy", "occupation"]);
+    assert_eq!(names, ["averages", "multipliers", "certificate", "policy", "occupancy"]);
     let field = &figures[3]["panels"][0]["plot"]["field"];
     assert_eq!(field["sliders"].as_array().unwrap().len(), 4);
     assert_eq!(field["model"]["shape"], serde_json::json!([6, 64, 64, 2]));
@@ -165,7 +165,7 @@ fn a_trained_policy_shows_its_arrows_and_where_the_time_goes() {
 }
 
 #[test]
-fn compare_writes_a_report_and_says_when_requirements_are_met() {
+fn compare_writes_report_with_settling_times() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path().join("compare");
     let output = acrl(&[

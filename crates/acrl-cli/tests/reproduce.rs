@@ -29,7 +29,7 @@ const FAST: &str = "fig1,fig2,fig3,o1,o2,theorem-2,proposition-1,unique-maximise
                     primal-averaging-occupancy,epoch-length,theorem-3,typo-switch";
 
 #[test]
-fn fast_figures_and_claims_come_out_as_the_paper_says() {
+fn fast_figures_and_claims_pass() {
     let folder = tempfile::tempdir().unwrap();
     let (object, status) = json(folder.path(), FAST, &[]);
     assert_eq!((status, object["failed"].as_u64()), (0, Some(0)), "{object}");
@@ -75,7 +75,7 @@ fn results_do_not_depend_on_threads() {
 }
 
 #[test]
-fn an_unknown_name_lists_those_there_are() {
+fn unknown_name_lists_figures_and_claims() {
     let folder = tempfile::tempdir().unwrap();
     let output = acrl(folder.path(), &["reproduce", "--only", "fig3,fig8"]);
     assert_eq!(output.status.code(), Some(2));

@@ -53,7 +53,7 @@ fn grid(side: usize) -> FiniteCmdp {
 }
 
 #[test]
-fn a_time_limit_gives_the_best_answer_so_far() {
+fn time_limit_gives_the_best_solution_so_far() {
     let folder = tempfile::tempdir().unwrap();
     let (model, log) = (save(&grid(60), folder.path(), "grid.npz"), folder.path().join("rounds.jsonl"));
     let limited = ["solve", &model, "--maximize", "r0", "--gap", "1e-9", "--time-limit", "0.01s"];
@@ -82,7 +82,7 @@ fn a_time_limit_gives_the_best_answer_so_far() {
 
 /// No solver of this precision closes such a gap: it gives up, and says so to people and to programs.
 #[test]
-fn a_gap_that_is_not_reached_is_not_complete() {
+fn unreached_gap_is_reported_as_incomplete() {
     let folder = tempfile::tempdir().unwrap();
     let model = save(&grid(20), folder.path(), "grid.npz");
     let asked = ["solve", &model, "--maximize", "r0", "--require", "r1>=0.05", "--gap", "1e-17"];
@@ -103,7 +103,7 @@ fn a_gap_that_is_not_reached_is_not_complete() {
 
 #[cfg(unix)]
 #[test]
-fn ctrl_c_does_as_a_time_limit_does() {
+fn ctrl_c_gives_the_best_solution_so_far() {
     let folder = tempfile::tempdir().unwrap();
     let (model, log) = (save(&grid(150), folder.path(), "grid.npz"), folder.path().join("rounds.jsonl"));
     let child = Command::new(env!("CARGO_BIN_EXE_acrl"))
@@ -143,7 +143,7 @@ fn ctrl_c_does_as_a_time_limit_does() {
 }
 
 #[test]
-fn a_sweep_is_a_curve_whose_slope_is_the_price() {
+fn slope_of_a_sweep_is_the_price() {
     let folder = tempfile::tempdir().unwrap();
     let report = folder.path().join("report");
     let (object, status) =
@@ -180,7 +180,7 @@ fn a_sweep_is_a_curve_whose_slope_is_the_price() {
 }
 
 #[test]
-fn a_conflict_is_proved_in_a_sentence() {
+fn infeasibility_proof_is_one_sentence() {
     let text = |args: &[&str]| String::from_utf8(acrl(args).stdout).unwrap();
     let both = text(&["solve", "monitoring", "--require", "r1>=0.55", "--require", "r2>=0.55"]);
     assert!(
@@ -215,7 +215,7 @@ fn policy(folder: &Path) -> (PathBuf, String) {
 }
 
 #[test]
-fn parts_that_carry_the_expected_optimum_are_named_and_the_almost_sure_one_is_executed() {
+fn end_components_are_listed_and_the_almost_sure_optimum_is_executed() {
     let folder = tempfile::tempdir().unwrap();
     let model = save(&parts(), folder.path(), "parts.npz");
     let (_, file) = policy(folder.path());
@@ -250,7 +250,7 @@ fn parts_that_carry_the_expected_optimum_are_named_and_the_almost_sure_one_is_ex
 }
 
 #[test]
-fn an_answer_that_was_written_is_executed_by_multipliers_and_by_the_clock() {
+fn solved_policy_runs_by_multipliers_and_by_time_sharing() {
     let folder = tempfile::tempdir().unwrap();
     let (path, file) = policy(folder.path());
     // A small model with π(λ) from the model itself, and a larger one with the policies of the file.
@@ -291,7 +291,7 @@ fn an_answer_that_was_written_is_executed_by_multipliers_and_by_the_clock() {
 }
 
 #[test]
-fn nothing_is_written_where_there_is_nothing_to_execute() {
+fn no_policy_is_written_for_infeasible_problems() {
     let folder = tempfile::tempdir().unwrap();
     let (path, file) = policy(folder.path());
     let output = acrl(&["solve", "monitoring", "--require", "r1>=0.9", "--policy", &file]);

@@ -29,7 +29,7 @@ fn refused(folder: &Path, args: &[&str], expected: &str) {
 }
 
 #[test]
-fn one_policy_meets_requirements_and_then_other_ones() {
+fn one_policy_meets_changed_requirements_without_retraining() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let (trained, status) =
@@ -95,7 +95,7 @@ fn one_policy_meets_requirements_and_then_other_ones() {
 
 #[cfg(unix)]
 #[test]
-fn ctrl_c_leaves_a_policy_and_resuming_gives_the_same_bytes() {
+fn resumed_training_is_bit_identical() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let train = |output: &str, more: &[&str]| {
@@ -221,7 +221,7 @@ fn compare_trains_every_method_on_the_same_steps() {
 
 /// Where a single policy does, primal-dual is a good method.
 #[test]
-fn primal_dual_meets_what_one_policy_can_meet() {
+fn primal_dual_meets_requirements_of_a_stationary_policy() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     json(
@@ -237,7 +237,7 @@ fn primal_dual_meets_what_one_policy_can_meet() {
 }
 
 #[test]
-fn what_cannot_be_trained_or_run_says_why() {
+fn unsupported_inputs_are_rejected_with_a_reason() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     refused(folder, &["run", "planar"], "acrl train planar -o");

@@ -531,7 +531,7 @@ fn infeasible(specification: &Specification, by: f64) -> Specification {
 }
 
 #[test]
-fn twelve_cases() {
+fn diagnosis_is_right_on_twelve_cases() {
     let mut score = Score::default();
     for (seed, kind) in KINDS.into_iter().enumerate() {
         finite(kind, seed as u64, &mut score);
@@ -551,7 +551,7 @@ fn twelve_cases() {
 
 #[test]
 #[ignore = "minutes; make check-slow"]
-fn a_hundred_mixed_cases() {
+fn diagnosis_is_right_on_a_hundred_cases() {
     let mut score = Score::default();
     for seed in 0..50 {
         finite(KINDS[seed % KINDS.len()], 1_000 + seed as u64, &mut score);

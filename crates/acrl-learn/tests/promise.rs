@@ -92,7 +92,7 @@ fn near_optimal(decisions: u64, cells: usize) -> (f64, f64) {
 }
 
 #[test]
-fn an_objective_is_near_its_optimum_with_a_quarter_of_the_training() {
+fn objective_is_near_optimal_with_a_quarter_of_the_steps() {
     let (share, shortfall) = near_optimal(1_000_000, 20);
     assert!(share > 0.92 && shortfall <= 0.005, "{share}, {shortfall}");
 }
@@ -105,14 +105,14 @@ fn an_objective_is_within_five_percent_of_its_optimum() {
 }
 
 #[test]
-fn a_random_problem_and_wireless_with_a_quarter_of_the_training() {
+fn random_problem_and_wireless_meet_requirements_with_a_quarter_of_the_steps() {
     assert!(planar(104, 1_000_000), "planar 104");
     assert!(wireless(1_000_000), "wireless");
 }
 
 #[test]
 #[ignore = "minutes; make check-slow"]
-fn the_promise_with_default_settings() {
+fn random_problems_meet_requirements_with_default_settings() {
     let decisions = PpoConfig::default().decisions;
     let mut broken: Vec<String> = Vec::new();
     // Problems that nothing was tuned on are as many as there are seeds: PROMISE_SEED=900 draws others.

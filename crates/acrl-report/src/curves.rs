@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_curve_keeps_a_thousand_points_and_its_last() {
+    fn long_curves_are_thinned_and_keep_the_last_point() {
         let mut curve = Curve::default();
         for x in 0..100_000_u64 {
             curve.one(x, Some(x as f64));
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_of_one_run_has_multipliers_by_epoch() {
+    fn log_of_one_run_gives_multipliers_by_epoch() {
         let live = live(&[
             r#"{"type":"started","data":{"requirements":["r1"],"steps":20}}"#,
             r#"{"type":"epoch","data":{"k":0,"step":10,"steps":10,"multipliers":[0.5],"length":10}}"#,

@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_is_missing_or_none_is_a_miss() {
+    fn missing_or_nan_measurement_fails_a_claim() {
         let claim = Claim::find("o1").unwrap();
         let of = |value: f64| [("feasible_weightings".to_owned(), value)].into_iter().collect();
         assert_eq!(claim.verdict(&of(0.0)), ClaimVerdict::Pass);

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_told_once_and_when_they_are_whole() {
+    fn complete_lines_are_read_once() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("events.jsonl");
         let mut follow = Follow::new(path.clone());
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_was_cut_or_replaced_is_read_again() {
+    fn truncated_or_replaced_file_is_read_from_the_start() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("events.jsonl");
         let mut follow = Follow::new(path.clone());

@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_served_with_its_type_and_never_stored() {
+    fn files_are_served_with_their_type_and_without_caching() {
         let (_folder, server) = served();
         let answer = get(&server, "/figures/a%20b.svg?x=1");
         assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_outside_the_folder_is_served() {
+    fn paths_outside_the_folder_are_rejected() {
         let (folder, server) = served();
         #[cfg(unix)]
         {
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn only_this_machine_by_its_names_is_answered() {
+    fn foreign_host_headers_are_rejected() {
         let (_folder, server) = served();
         let status = |host: &str| {
             let answer = ask(&server, &format!("GET /figures/a%20b.svg HTTP/1.1\r\n{host}\r\n"));
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn other_methods_and_nonsense_are_refused() {
+    fn other_methods_and_malformed_requests_are_rejected() {
         let (_folder, server) = served();
         let post = ask(&server, "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n\r\nabc");
         assert!(post.starts_with("HTTP/1.1 405 ") && post.contains("Allow: GET, HEAD\r\n"), "{post}");
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_client_keeps_nobody_waiting() {
+    fn silent_client_does_not_block_others() {
         let (_folder, server) = served();
         let _silent: Vec<_> = (0..8).map(|_| TcpStream::connect(server.address).unwrap()).collect();
         let begin = Instant::now();
