@@ -9,7 +9,7 @@ help: ## list the targets
 run: ## the demo: train, run, compare, change the requirements
 	cargo run --release -- demo
 
-test: ## all tests, those in Python too (installs chromium for those of the browser where there is none)
+test: ## all tests, those in Python too (installs chromium for the browser tests where there is none)
 	tests/install-browser.sh
 	cargo test --workspace --profile checked
 	tests/python/run.sh
@@ -42,8 +42,8 @@ bench-python: ## a step of an agent in Python, and batches beside Rust (status 1
 	tests/python/run.sh bench $(ARGS)
 
 figures: ## redraw the pictures of the README
-	cargo run --release -- demo --folder target/figures
-	for name in comparison averages policy occupation; do cp target/figures/figures/$$name.png docs/images/demo-$$name.png; done
+	cargo run --release -- demo --out-dir target/figures
+	for name in comparison averages policy occupancy; do cp target/figures/figures/$$name.png docs/images/demo-$$name.png; done
 
 fuzz: ## fuzz the .drn reader for five minutes (needs cargo-fuzz)
 	RUSTC_BOOTSTRAP=1 cargo fuzz run drn fuzz/corpus/drn fuzz/seeds/drn -- -max_total_time=300 -dict=fuzz/drn.dict

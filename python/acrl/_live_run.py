@@ -164,7 +164,7 @@ class _Watch:
         self.snapshots.append(
             {
                 "steps": taken,
-                "of": self._of,
+                "total": self._of,
                 "runs": len(agents),
                 "objective": None if objective is None else _spread(averages[:, 0]),
                 "averages": [_spread(column) for column in averages[:, 1:].T],

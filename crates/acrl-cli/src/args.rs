@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use acrl::{Executor, Objective, Requirement};
+use acrl_app::{EpochOption, ExecutionOptions, InitMultipliers, Input, Sweep};
 use acrl_envs::bundled;
 use acrl_learn::{Learner, Method};
 use clap::builder::Styles;
@@ -18,19 +19,19 @@ const STYLES: Styles = Styles::styled()
 
 /// Constrained reinforcement learning that keeps its promises.
 ///
-/// Say what an agent must achieve - maximise one long-run average while others stay above (or
+/// Specify constraints on long-run averages - maximise one reward while others stay above (or
 /// below) their bounds - and get the exact optimum, the price of every requirement, or an agent
-/// that meets them while it runs.
+/// that enforces them at run time.
 #[derive(Debug, Parser)]
 #[command(name = "acrl", version, styles = STYLES, max_term_width = 100)]
 #[command(after_help = "\
 Examples:
-  acrl demo                                     what it is about, in a minute
+  acrl demo                                     train, run and compare, in a minute
   acrl problems                                 the problems that come with acrl
   acrl solve monitoring                         the optimum, and what each requirement costs
   acrl run monitoring --runs 20                 run the agent and see every requirement met
-  acrl compare monitoring                       beside fixed weights, dual descent and others
-  acrl check monitoring                         what the theorems need and promise here
+  acrl compare monitoring                       with fixed weights, dual descent and others
+  acrl check monitoring                         assumptions and guarantees of the theorems
   acrl init monitoring -o my.toml               a commented problem file to edit
 
 Exit status: 0 fine; 1 a requirement is not met, or cannot be; 2 bad usage or input; 130 stopped by
@@ -81,30 +82,31 @@ pub(crate) enum Color {
 /// The verbs.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// See what it does: train, run, compare and change the requirements, in about a minute
+    /// Train, run, compare and change the requirements, in about a minute
     #[command(after_help = "\
 Examples:
   acrl demo
-  acrl demo --folder /tmp/demo --seed 7
+  acrl demo --out-dir /tmp/demo --seed 7
 
 It trains one policy on the four regions of the paper (with a speed limit), runs it 20 times beside
-five baselines that trained as long, and then asks other things of the same policy. The folder
-gets report.html, figures, data and the policy; what it held of those is replaced.")]
+five baselines that trained as long, and then runs the same policy under other requirements,
+without retraining. The folder gets report.html, figures, data and the policy; existing files of
+these names are overwritten.")]
     Demo(DemoArgs),
 
     /// Find the exact optimum of a finite problem and the price of each requirement
     #[command(after_help = "\
 Examples:
   acrl solve monitoring
-  acrl solve problems/queue.toml --json
+  acrl solve queue --json
   acrl solve model.drn --minimize power --require 'queue<=2' --require 'drops<=0.01'
   acrl solve model.npz --maximize throughput --require 'power<=2'
-  acrl solve monitoring --require 'r1>=0.55' --require 'r2>=0.55'   (infeasible: says what conflicts)
+  acrl solve monitoring --require 'r1>=0.55' --require 'r2>=0.55'   (infeasible: names the conflict)
   acrl solve big.npz --maximize output --require 'wear<=0.2' --time-limit 5m --log rounds.jsonl
-  acrl solve monitoring --sweep 'r1>=0.1..0.6:20' --folder runs/sweep   (a curve, and a report)
-  acrl solve queue --policy queue.safetensors && acrl run queue.safetensors   (execute the answer)
+  acrl solve monitoring --sweep 'r1>=0.1..0.6:20' --out-dir runs/sweep   (a curve, and a report)
+  acrl solve queue --policy queue.safetensors && acrl run queue.safetensors   (execute the solution)
 
-With --time-limit, as with Ctrl-C, the best answer so far is given with the gap that is proved. With --sweep the exit
+With --time-limit, as with Ctrl-C, the best solution so far is given with its proven gap. With --sweep the exit
 status is 0 if the requirements can be met at one of the bounds.")]
     Solve(SolveArgs),
 
@@ -113,15 +115,15 @@ status is 0 if the requirements can be met at one of the bounds.")]
 Examples:
   acrl train planar-speed -o planar.safetensors
   acrl train wireless -o wireless.safetensors --seed 3 --json
-  acrl train problem.toml -o mine.safetensors --steps 2e7 --folder runs/mine
+  acrl train problem.toml -o mine.safetensors --total-steps 2e7 --out-dir runs/mine
   acrl train wireless -o baseline.safetensors --method primal_dual   (a baseline)
-  acrl train problem.toml -o mine.safetensors --folder runs/mine --resume   (after Ctrl-C)
+  acrl train problem.toml -o mine.safetensors --out-dir runs/mine --resume   (after Ctrl-C)
 
 The run folder holds events.jsonl, progress.csv, TensorBoard files and the checkpoint.
-The exit status is 1 if Ctrl-C stopped the training; the policy is written all the same.")]
+The exit status is 1 if Ctrl-C stopped the training; the policy is still written.")]
     Train(TrainArgs),
 
-    /// Run an agent that meets its requirements by adjusting their prices as it goes
+    /// Run an agent that meets its requirements by adjusting their multipliers online
     #[command(after_help = "\
 Examples:
   acrl run monitoring
@@ -129,17 +131,17 @@ Examples:
   acrl run monitoring --require 'r1>=0.46' --require 'r2>=0.46' --epoch auto --steps 200000
   acrl run model.drn --maximize output --require 'poor<=0.1' --log run.jsonl
   acrl run planar.safetensors --runs 100 --require 'red>=0.3'   (a trained policy, another bound)
-  acrl run queue.safetensors --mixture   (the answer of 'acrl solve --policy', by the clock)")]
+  acrl run queue.safetensors --time-sharing   (the solution of 'acrl solve --policy', time-shared)")]
     Run(RunArgs),
 
-    /// Compare A-CRL with the methods it improves on: same problem, same steps, same seeds
+    /// Compare A-CRL with other methods: same problem, same steps, same seeds
     #[command(after_help = "\
 Examples:
   acrl compare monitoring
-  acrl compare problems/maintenance.toml --runs 5 --json
-  acrl compare wireless --methods a_crl,primal_dual --budget 2e6   (trains each method)
+  acrl compare maintenance --runs 5 --json
+  acrl compare wireless --methods a_crl,primal_dual --train-steps 2e6   (trains each method)
 
-Unless told otherwise it takes 3 runs of at least 200000 steps: baselines settle only on average.
+By default it takes 3 runs of at least 200000 steps: baselines settle only on average.
 The exit status is that of A-CRL, on finite problems with the exact policy.")]
     Compare(CompareArgs),
 
@@ -147,7 +149,7 @@ The exit status is that of A-CRL, on finite problems with the exact policy.")]
     #[command(after_help = "\
 Examples:
   acrl reproduce                          all of it, with the paper's numbers of runs
-  acrl reproduce --quick                  the same with fewer runs, in less than two minutes
+  acrl reproduce --quick                  with fewer runs, in less than two minutes
   acrl reproduce --only fig3,fig4,o1      these only
   acrl reproduce --quick --json           one object: figures, claims, thresholds, verdicts
 
@@ -155,18 +157,18 @@ The folder holds report.html, report.json, the figures as SVG and PNG, and their
 The exit status is 1 if a claim fails; one that deviates for a known reason does not fail.")]
     Reproduce(ReproduceArgs),
 
-    /// Check a problem: what the theorems need and promise, and which epoch and step size to take
+    /// Check a finite problem: assumptions and guarantees of the theorems, epoch and step size
     #[command(after_help = "\
 Examples:
   acrl check monitoring
-  acrl check model.drn --maximize r0 --require 'r1>=0.2' --loss 0.01")]
+  acrl check model.drn --maximize r0 --require 'r1>=0.2' --max-suboptimality 0.01")]
     Check(CheckArgs),
 
-    /// Look at a run in the browser: its report, or its curves while it is going on
+    /// Open a run in the browser: the report, or live curves
     #[command(after_help = "\
 Examples:
   acrl view runs/demo                    the report of a run
-  acrl view runs/wireless                a training's curves, while it is going on
+  acrl view runs/wireless                a training's live curves
   acrl view run.jsonl                    the log of 'acrl run --log run.jsonl'
   acrl view runs/demo --no-open --port 8000
 
@@ -195,10 +197,10 @@ Examples:
     },
 }
 
-/// What to work on.
+/// The input and its specification.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Source {
-    /// A problem file (.toml), a model in Storm's explicit format (.drn) or as arrays of NumPy and SciPy (.npz), a trained
+    /// A problem file (.toml), a model in Storm's explicit format (.drn) or as NumPy and SciPy arrays (.npz), a trained
     /// policy (.safetensors), or a bundled problem's name
     #[arg(value_name = "PROBLEM|MODEL|POLICY", value_hint = clap::ValueHint::FilePath)]
     pub(crate) input: String,
@@ -219,17 +221,22 @@ pub(crate) struct Source {
 
 impl Source {
     /// The objective of the command line, if it names one.
-    pub(crate) fn objective(&self) -> Option<Objective> {
+    fn objective(&self) -> Option<Objective> {
         let maximize = self.maximize.as_ref().map(Objective::maximize);
         maximize.or_else(|| self.minimize.as_ref().map(Objective::minimize))
+    }
+
+    /// Reads the input.
+    pub(crate) fn open(&self) -> Result<Input, acrl_app::Error> {
+        Input::open(&self.input, self.objective(), &self.require)
     }
 }
 
 /// `acrl solve`.
 #[derive(Debug, Args)]
 #[command(mut_arg("input", |input| input.value_name("PROBLEM|MODEL").help(
-    "A problem file (.toml) with a finite environment or model, a model in Storm's explicit format (.drn) or as arrays of NumPy \
-     and SciPy (.npz), or a bundled problem's name"
+    "A problem file (.toml) with a finite environment or model, a model in Storm's explicit format (.drn) or as NumPy \
+     and SciPy arrays (.npz), or a bundled problem's name"
 )))]
 pub(crate) struct SolveArgs {
     #[command(flatten)]
@@ -239,7 +246,7 @@ pub(crate) struct SolveArgs {
     #[arg(long, value_name = "G", allow_negative_numbers = true, default_value_t = 1e-6, value_parser = positive)]
     pub(crate) gap: f64,
 
-    /// Stop after so long ('90', '90s', '5m' or '1h') and give the best answer by then, with the gap that was proved
+    /// Time limit ('90', '90s', '5m' or '1h'); gives the best solution found and its proven gap
     #[arg(long, value_name = "TIME", allow_negative_numbers = true, value_parser = time)]
     pub(crate) time_limit: Option<Duration>,
 
@@ -248,7 +255,7 @@ pub(crate) struct SolveArgs {
     #[arg(long, value_name = "CONDITION..BOUND:N", value_parser = sweep)]
     pub(crate) sweep: Option<Sweep>,
 
-    /// Write the answer as a policy file, to be executed with acrl run
+    /// Write the solution as a policy file, to be executed with acrl run
     #[arg(long, value_name = "POLICY", value_hint = clap::ValueHint::FilePath, value_parser = policy, conflicts_with = "sweep")]
     pub(crate) policy: Option<PathBuf>,
 
@@ -256,54 +263,44 @@ pub(crate) struct SolveArgs {
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub(crate) log: Option<PathBuf>,
 
-    /// Write a report to look at (report.html, figures, data) to this folder
+    /// Write a report (report.html, figures, data) to this folder
     #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
-    pub(crate) folder: Option<PathBuf>,
-}
-
-/// `--sweep`: one requirement with several bounds.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Sweep {
-    /// With the first of the bounds.
-    pub requirement: Requirement,
-    /// All of them, in order.
-    pub bounds: Vec<f64>,
+    pub(crate) out_dir: Option<PathBuf>,
 }
 
 /// How to execute.
 #[derive(Debug, Clone, Default, Args)]
-pub struct Execution {
+pub(crate) struct Execution {
     /// Steps of each run [default: the problem's, else 200000]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = count)]
-    pub steps: Option<u64>,
+    pub(crate) steps: Option<u64>,
 
     /// Number of runs [default: the problem's, else 1]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
-    pub runs: Option<u64>,
+    pub(crate) runs: Option<u64>,
 
     /// Step size of the dual update, in units of the rewards' ranges [default: the problem's, else what a trained
-    /// policy advises, else 0.01 for a solved policy, else 0.5]
+    /// policy recommends, else 0.01 for a solved policy, else 0.5]
     #[arg(long, value_name = "X", allow_negative_numbers = true, value_parser = positive)]
-    pub step_size: Option<f64>,
+    pub(crate) step_size: Option<f64>,
 
-    /// Steps between two dual updates, or 'auto' to find out [default: the problem's, else auto, which starts where a
-    /// trained policy advises]
+    /// Steps between two dual updates, or 'auto' to adapt it, starting from the policy's recommended value
+    /// [default: the problem's, else auto]
     #[arg(long, value_name = "N|auto", allow_negative_numbers = true, value_parser = epoch)]
-    pub epoch: Option<EpochArg>,
+    pub(crate) epoch: Option<EpochOption>,
 
-    /// Certified shortfall that still counts as met, as a share of each reward's range
+    /// Certified shortfall that counts as met, as a share of each reward's range
     /// [default: the problem's, else 0.005]
     #[arg(long, value_name = "T", allow_negative_numbers = true, value_parser = positive)]
-    pub tolerance: Option<f64>,
+    pub(crate) tolerance: Option<f64>,
 }
 
-/// `--epoch`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum EpochArg {
-    /// So many steps.
-    Fixed(u64),
-    /// Found while running.
-    Auto,
+impl Execution {
+    /// The options of a use case.
+    pub(crate) fn options(&self) -> ExecutionOptions {
+        let Self { steps, runs, step_size, epoch, tolerance } = *self;
+        ExecutionOptions { steps, runs, step_size, epoch, tolerance }
+    }
 }
 
 /// `acrl run`.
@@ -318,43 +315,33 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub(crate) log: Option<PathBuf>,
 
-    /// Multipliers to start from: 'library' (where the policy's library says that they belong), 'zero', or
+    /// Initial multipliers: 'library' (initialise from the policy's stored evaluations), 'zero', or
     /// NAME=X,NAME=X [default: library; a finite problem starts from zero]
-    #[arg(long, value_name = "START", value_parser = start)]
-    pub(crate) start: Option<Start>,
+    #[arg(long, value_name = "INIT", value_parser = init_multipliers)]
+    pub(crate) init_multipliers: Option<InitMultipliers>,
 
-    /// What turns multipliers into behaviour: 'policy', or 'library' to hold the entry of the policy's library
-    /// that is best at them [default: what the training found better; with a fixed --epoch, policy]
-    #[arg(long, value_name = "NAME", value_parser = steering)]
-    pub(crate) steering: Option<Executor>,
+    /// Executor of a trained policy: 'policy' acts with π(s, λ); 'library' holds, for each epoch, the stored weights
+    /// whose measured averages are best at λ [default: whichever did better in calibration; with a fixed --epoch,
+    /// policy]
+    #[arg(long, value_name = "NAME", value_parser = executor)]
+    pub(crate) executor: Option<Executor>,
 
-    /// Execute the mixture of a solved policy by the clock, each of its policies for its share of the time, instead of steering by
-    /// multipliers; a fixed --epoch is the length of a round
+    /// Time-share the policies of a solved mixture on a fixed schedule instead of following multipliers; a fixed
+    /// --epoch is the length of a round
     #[arg(long)]
-    pub(crate) mixture: bool,
+    pub(crate) time_sharing: bool,
 
     /// Write the share of the time spent in each cell of a grid over the first two coordinates, as CSV
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
-    pub(crate) occupation: Option<PathBuf>,
+    pub(crate) occupancy: Option<PathBuf>,
 
-    /// Write events while it runs, and then a report to look at (report.html, figures, data) to this folder
+    /// Write events while it runs, and then a report (report.html, figures, data) to this folder
     #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
-    pub(crate) folder: Option<PathBuf>,
+    pub(crate) out_dir: Option<PathBuf>,
 
     /// Replace a run that the folder holds already
-    #[arg(long, requires = "folder")]
+    #[arg(long, requires = "out_dir")]
     pub(crate) replace: bool,
-}
-
-/// `--start`.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Start {
-    /// Where the policy's library says that the multipliers belong.
-    PolicyLibrary,
-    /// λ = 0.
-    Zero,
-    /// These, and 0 for the others.
-    Given(Vec<(String, f64)>),
 }
 
 /// `acrl demo`.
@@ -362,11 +349,11 @@ pub enum Start {
 pub(crate) struct DemoArgs {
     /// Folder for the report and the policy
     #[arg(long, value_name = "DIR", default_value = "runs/demo", value_hint = clap::ValueHint::DirPath)]
-    pub(crate) folder: PathBuf,
+    pub(crate) out_dir: PathBuf,
 
     /// Environment steps on which each method trains [default: the learner's]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = count)]
-    pub(crate) budget: Option<u64>,
+    pub(crate) train_steps: Option<u64>,
 }
 
 /// `acrl train`.
@@ -384,7 +371,7 @@ pub(crate) struct TrainArgs {
 
     /// Environment steps of training [default: the problem's, else the learner's]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = count)]
-    pub(crate) steps: Option<u64>,
+    pub(crate) total_steps: Option<u64>,
 
     /// The learner [default: the problem's, else ppo]
     #[arg(long, value_name = "NAME", value_parser = learner)]
@@ -397,9 +384,9 @@ pub(crate) struct TrainArgs {
 
     /// Folder for logs and checkpoint [default: runs/ and the policy's name]
     #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
-    pub(crate) folder: Option<PathBuf>,
+    pub(crate) out_dir: Option<PathBuf>,
 
-    /// Go on from the folder's checkpoint; the result is the same to the bit as without the interruption
+    /// Resume from the checkpoint; the result is bit-identical to an uninterrupted run
     #[arg(long, conflicts_with = "replace")]
     pub(crate) resume: bool,
 
@@ -423,26 +410,26 @@ pub(crate) struct CompareArgs {
     /// Environment steps on which each learning method may train [default: the problem's, else the learner's, or
     /// 1000000 for finite problems]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = count)]
-    pub(crate) budget: Option<u64>,
+    pub(crate) train_steps: Option<u64>,
 
     /// Compare these only: a_crl, fixed_weights, dual_descent, primal_dual, pid_lagrangian (continuous problems),
     /// primal_averaging
     #[arg(long, value_name = "NAME,NAME", value_delimiter = ',', value_parser = method)]
     pub(crate) methods: Vec<Method>,
 
-    /// Trainings of each method, with seeds that follow each other (continuous problems) [default: 3]
+    /// Training runs per method, with consecutive seeds (continuous problems) [default: 3]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..=1000))]
-    pub(crate) trainings: Option<u64>,
+    pub(crate) train_seeds: Option<u64>,
 
-    /// Write a report to look at (report.html, figures, data) to this folder
+    /// Write a report (report.html, figures, data) to this folder
     #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
-    pub(crate) folder: Option<PathBuf>,
+    pub(crate) out_dir: Option<PathBuf>,
 }
 
 /// `acrl reproduce`.
 #[derive(Debug, Args)]
 pub(crate) struct ReproduceArgs {
-    /// Fewer runs and fewer readings of unclear settings; every figure and claim is there all the same
+    /// Fewer runs and fewer interpretations of ambiguous settings; every figure and claim is still included
     #[arg(long)]
     pub(crate) quick: bool,
 
@@ -452,20 +439,24 @@ pub(crate) struct ReproduceArgs {
 
     /// Folder for the report
     #[arg(long, value_name = "DIR", default_value = "runs/reproduce", value_hint = clap::ValueHint::DirPath)]
-    pub(crate) folder: PathBuf,
+    pub(crate) out_dir: PathBuf,
 }
 
 /// `acrl check`.
 #[derive(Debug, Args)]
+#[command(mut_arg("input", |input| input.value_name("PROBLEM|MODEL").help(
+    "A problem file (.toml) with a finite environment or model, a model in Storm's explicit format (.drn) or as NumPy \
+     and SciPy arrays (.npz), or a bundled problem's name"
+)))]
 pub(crate) struct CheckArgs {
     #[command(flatten)]
     pub(crate) source: Source,
     #[command(flatten)]
     pub(crate) execution: Execution,
 
-    /// Wanted near-optimality, as a share of the objective's range: prints the step size for it
+    /// Largest acceptable suboptimality, as a share of the objective's range: prints the step size for it
     #[arg(long, value_name = "X", allow_negative_numbers = true, default_value_t = 0.01, value_parser = positive)]
-    pub(crate) loss: f64,
+    pub(crate) max_suboptimality: f64,
 }
 
 /// `acrl view`.
@@ -528,16 +519,6 @@ fn time(text: &str) -> Result<Duration, String> {
     duration.ok_or_else(|| "expected a time above 0 such as '90', '90s', '5m' or '1h'".to_owned())
 }
 
-impl Sweep {
-    /// So many bounds from the requirement's own to another.
-    pub fn new(requirement: Requirement, last: f64, points: usize) -> Self {
-        let (first, steps) = (requirement.bound(), points.max(2) - 1);
-        let bound = |i: usize| first + (last - first) * i as f64 / steps as f64;
-        let bounds = (0..=steps).map(|i| if i == steps { last } else { bound(i) }).collect();
-        Self { requirement, bounds }
-    }
-}
-
 fn sweep(text: &str) -> Result<Sweep, String> {
     const POINTS: usize = 20;
     let wrong = || {
@@ -563,7 +544,7 @@ fn method(text: &str) -> Result<Method, String> {
     text.parse().map_err(|error: acrl_envs::ProblemError| error.to_string())
 }
 
-/// A path that `acrl run` will know for a policy.
+/// A path that ends as policies do.
 fn policy(text: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(text);
     match path.extension() {
@@ -572,10 +553,10 @@ fn policy(text: &str) -> Result<PathBuf, String> {
     }
 }
 
-fn start(text: &str) -> Result<Start, String> {
+fn init_multipliers(text: &str) -> Result<InitMultipliers, String> {
     match text {
-        "library" => return Ok(Start::PolicyLibrary),
-        "zero" => return Ok(Start::Zero),
+        "library" => return Ok(InitMultipliers::Library),
+        "zero" => return Ok(InitMultipliers::Zero),
         _ => {}
     }
     let one = |part: &str| {
@@ -584,12 +565,12 @@ fn start(text: &str) -> Result<Start, String> {
         Some((name.trim().to_owned(), value))
     };
     let list: Option<Vec<_>> = text.split(',').map(one).collect();
-    list.map(Start::Given).ok_or_else(|| {
+    list.map(InitMultipliers::Given).ok_or_else(|| {
         "expected 'library', 'zero', or NAME=X,NAME=X with numbers that are not negative".to_owned()
     })
 }
 
-fn steering(text: &str) -> Result<Executor, String> {
+fn executor(text: &str) -> Result<Executor, String> {
     match text {
         "policy" => Ok(Executor::Policy),
         "library" => Ok(Executor::Library),
@@ -597,12 +578,12 @@ fn steering(text: &str) -> Result<Executor, String> {
     }
 }
 
-fn epoch(text: &str) -> Result<EpochArg, String> {
+fn epoch(text: &str) -> Result<EpochOption, String> {
     if text == "auto" {
-        return Ok(EpochArg::Auto);
+        return Ok(EpochOption::Auto);
     }
     match text.parse::<u64>() {
-        Ok(steps) if steps > 0 => Ok(EpochArg::Fixed(steps)),
+        Ok(steps) if steps > 0 => Ok(EpochOption::Fixed(steps)),
         _ => Err("expected a whole number greater than 0, or 'auto'".to_owned()),
     }
 }
@@ -613,7 +594,7 @@ mod tests {
     use clap::CommandFactory as _;
 
     #[test]
-    fn times_and_sweeps_are_read_as_people_write_them() {
+    fn times_and_sweeps_are_parsed() {
         for (text, seconds) in [("90", 90.0), ("1.5s", 1.5), ("5m", 300.0), ("1h", 3600.0)] {
             assert_eq!(time(text).unwrap().as_secs_f64(), seconds);
         }
@@ -632,13 +613,13 @@ mod tests {
     }
 
     #[test]
-    fn the_definitions_are_sound() {
+    fn argument_definitions_are_consistent() {
         Cli::command().debug_assert();
     }
 
-    /// `docs/cli.md` is what the definitions say. `ACRL_BLESS=1` writes it anew.
+    /// `docs/cli.md` is generated from the definitions; `ACRL_BLESS=1` rewrites it.
     #[test]
-    fn the_reference_page_is_up_to_date() {
+    fn reference_page_is_up_to_date() {
         let mut root = Cli::command().term_width(100);
         root.build();
         let mut page =

@@ -1,74 +1,31 @@
-//! The `acrl` program as a library: what its verbs compute, apart from how they print it.
+//! The `acrl` program: arguments, text, exit status. What it computes is in `acrl-app`.
 //!
-//! [`main`] is the program itself: results go to standard output, everything else to standard error. The others give
-//! results to go on with. Each serialises as the object that `--json` prints, and is also a page:
-//!
-//! | verb | computes | gives |
-//! |---|---|---|
-//! | `acrl solve` | [`solve`] | [`SolveResult`] |
-//! | `acrl solve --sweep` | [`sweep`] | [`SweptCurve`] |
-//! | `acrl run` | [`run`] | [`Run`] |
-//! | `acrl compare` | [`compare`] | [`Comparison`] |
-//! | `acrl reproduce` | [`reproduce`] | [`Reproduction`] |
-//!
-//! ```
-//! use acrl_cli::{Execution, Input, RunOptions, Stop, Watch, run};
-//!
-//! let input = Input::read("monitoring")?;
-//! let execution = Execution { steps: Some(10_000), ..Execution::default() };
-//! let options = RunOptions { execution, ..RunOptions::default() };
-//! let found = run("monitoring", input, &options, &Watch::silent(Stop::default()))?;
-//! assert!(found.met());
-//! # Ok::<(), anyhow::Error>(())
-//! ```
+//! Results go to standard output, everything else to standard error.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
-mod answer_file;
 mod args;
 mod commands;
-mod comparison;
-mod figures;
-mod folder;
-mod follow;
-mod input;
-mod live;
-mod live_report;
-mod log;
-mod occupation;
+mod former_flags;
+mod interrupt;
 mod output;
-mod page;
-mod plane;
-mod report;
-mod server;
-mod watch;
 
 use std::ffi::OsString;
 
 use clap::{CommandFactory as _, Parser as _};
 
-pub use crate::args::{EpochArg, Execution, Start, Sweep};
-pub use crate::commands::compare::{CompareOptions, compare};
-pub use crate::commands::reproduce::{ReproduceOptions, Reproduction, reproduce};
-pub use crate::commands::run::{Run, RunOptions, page_of, run};
-pub use crate::commands::solve::{SolveResult, SolveSettings, solve};
-pub use crate::commands::sweep::{SweptCurve, sweep};
-pub use crate::comparison::Comparison;
-pub use crate::input::{ContinuousProblem, Input, Loaded, PolicyProblem, read_model};
-pub use crate::watch::{Stop, Watch};
-
 use crate::args::{Cli, Color, Command};
 use crate::output::Output;
 
-/// What a verb found: whether everything required holds.
-pub(crate) enum Verdict {
-    /// Exit status 0.
+/// The exit status of a verb with a result.
+pub(crate) enum ExitStatus {
+    /// 0.
     Good,
-    /// A requirement is not met, or a check failed: exit status 1.
+    /// 1: a requirement is not met, or a check failed.
     Bad,
 }
 
-impl Verdict {
+impl ExitStatus {
     fn of(good: bool) -> Self {
         if good { Self::Good } else { Self::Bad }
     }
@@ -78,13 +35,17 @@ impl Verdict {
 pub fn main(words: impl IntoIterator<Item = OsString>) -> u8 {
     let words: Vec<OsString> = words.into_iter().collect();
     if words.len() <= 1 {
-        // Somebody who says only `acrl` wants to know what it is for; that is no mistake.
+        // `acrl` alone is a question, not a mistake.
         return if Cli::command().print_help().is_ok() { 0 } else { 2 };
+    }
+    if let Some(message) = former_flags::message(&words) {
+        output::error(&anyhow::anyhow!(message));
+        return 2;
     }
     let cli = match Cli::try_parse_from(&words) {
         Ok(cli) => cli,
         Err(error) => {
-            // What cannot be shown has no reader.
+            // A closed standard error has no reader.
             let _ = error.print();
             return u8::try_from(error.exit_code()).unwrap_or(2);
         }
@@ -99,27 +60,27 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> u8 {
         // Fails only if the pool exists already, and nothing has used it yet.
         let _ = rayon::ThreadPoolBuilder::new().num_threads(threads as usize).build_global();
     }
-    let mut output = Output::new(&cli.global, page::command(&words));
+    let mut output = Output::new(&cli.global, output::command(&words));
     let result = match &cli.command {
-        Command::Demo(args) => commands::demo::demo(args, &cli.global, &mut output),
-        Command::Solve(args) => commands::solve::verb(args, &mut output),
-        Command::Run(args) => commands::run::verb(args, &cli.global, &mut output),
-        Command::Train(args) => commands::train::train(args, &cli.global, &mut output),
-        Command::Compare(args) => commands::compare::verb(args, &cli.global, &mut output),
-        Command::Reproduce(args) => commands::reproduce::verb(args, &cli.global, &mut output),
-        Command::Check(args) => commands::check::check(args, &cli.global, &mut output),
-        Command::View(args) => commands::view::view(args, &cli.global, &mut output),
-        Command::Problems => commands::problems::problems(&mut output),
-        Command::Init(args) => commands::init::init(args, &mut output),
-        Command::Completions { shell } => commands::completions::completions(*shell, &mut output),
+        Command::Demo(args) => commands::demo::run(args, &cli.global, &mut output),
+        Command::Solve(args) => commands::solve::run(args, &mut output),
+        Command::Run(args) => commands::run::run(args, &cli.global, &mut output),
+        Command::Train(args) => commands::train::run(args, &cli.global, &mut output),
+        Command::Compare(args) => commands::compare::run(args, &cli.global, &mut output),
+        Command::Reproduce(args) => commands::reproduce::run(args, &cli.global, &mut output),
+        Command::Check(args) => commands::check::run(args, &cli.global, &mut output),
+        Command::View(args) => commands::view::run(args, &cli.global, &mut output),
+        Command::Problems => commands::problems::run(&mut output),
+        Command::Init(args) => commands::init::run(args, &mut output),
+        Command::Completions { shell } => commands::completions::run(*shell, &mut output),
     };
-    match result.and_then(|verdict| output.finish().map(|()| verdict)) {
-        Ok(Verdict::Good) => 0,
-        Ok(Verdict::Bad) => 1,
+    match result.and_then(|status| output.finish().map(|()| status)) {
+        Ok(ExitStatus::Good) => 0,
+        Ok(ExitStatus::Bad) => 1,
         Err(error) => {
             output::error(&error);
-            // Nothing is wrong with the input of somebody who pressed Ctrl-C.
-            if watch::interrupted() { 130 } else { 2 }
+            // After Ctrl-C the input is not to blame.
+            if interrupt::interrupted() { 130 } else { 2 }
         }
     }
 }

@@ -1,9 +1,13 @@
 //! What goes to standard output and to standard error, and how numbers and tables look.
 
+use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io::{ErrorKind, IsTerminal as _, Write as _};
+use std::path::Path;
 use std::time::Duration;
 
+use acrl_app::Progress;
+pub(crate) use acrl_report::{count, number};
 use anstyle::{AnsiColor, Style};
 use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -72,31 +76,38 @@ impl Output {
         }
     }
 
+    /// A remark on standard error, for people.
+    pub(crate) fn note(&self, text: &str) {
+        if !self.quiet && !self.json {
+            let _ = writeln!(anstream::stderr(), "{text}");
+        }
+    }
+
     /// A warning on standard error.
     pub(crate) fn warn(&self, text: &str) {
         let _ = writeln!(anstream::stderr(), "{}: {text}", styled(WARN, "warning"));
     }
 
-    /// A bar over a number of steps, shown on a terminal only.
-    pub(crate) fn bar(&self, length: u64, what: &'static str) -> ProgressBar {
+    /// A progress bar, shown on a terminal only.
+    pub(crate) fn bar(&self, what: &'static str) -> Bar {
         if self.quiet {
-            return ProgressBar::hidden();
+            return Bar(ProgressBar::hidden());
         }
         let style = ProgressStyle::with_template("{msg} {bar:30} {percent:>3} %  {eta} left")
             .unwrap_or_else(|_| ProgressStyle::default_bar());
-        ProgressBar::new(length).with_style(style).with_message(what)
+        Bar(ProgressBar::new(0).with_style(style).with_message(what))
     }
 
     /// A sign of life for work of unknown length.
-    pub(crate) fn spinner(&self, what: &'static str) -> ProgressBar {
+    pub(crate) fn spinner(&self, what: &'static str) -> Bar {
         if self.quiet {
-            return ProgressBar::hidden();
+            return Bar(ProgressBar::hidden());
         }
         let style = ProgressStyle::with_template("{spinner} {prefix} {msg} {elapsed}")
             .unwrap_or_else(|_| ProgressStyle::default_spinner());
         let spinner = ProgressBar::new_spinner().with_style(style).with_prefix(what);
         spinner.enable_steady_tick(Duration::from_millis(200));
-        spinner
+        Bar(spinner)
     }
 
     /// Writes the result. A reader that has gone away is not an error.
@@ -113,6 +124,52 @@ impl Output {
     }
 }
 
+/// A progress bar or spinner.
+#[derive(Clone)]
+pub(crate) struct Bar(ProgressBar);
+
+impl Bar {
+    /// Removes it from the terminal.
+    pub(crate) fn finish(&self) {
+        self.0.finish_and_clear();
+    }
+}
+
+impl Progress for Bar {
+    fn begin(&self, total: u64) {
+        self.0.set_length(total);
+        self.0.set_position(0);
+        self.0.reset_eta();
+    }
+
+    fn advance(&self, amount: u64) {
+        self.0.inc(amount);
+    }
+
+    fn message(&self, text: String) {
+        self.0.set_message(text);
+    }
+}
+
+/// The path of a report, and how to open it.
+pub(crate) fn report_line(folder: &Path) -> String {
+    format!("report: {} (acrl view {})", folder.join("report.html").display(), folder.display())
+}
+
+/// The command line, as it can be typed again.
+pub(crate) fn command(words: &[OsString]) -> String {
+    let quoted = |word: String| {
+        let safe = |c: char| c.is_ascii_alphanumeric() || "-_./,=:".contains(c);
+        if !word.is_empty() && word.chars().all(safe) {
+            word
+        } else {
+            format!("'{}'", word.replace('\'', r"'\''"))
+        }
+    };
+    let words = words.iter().skip(1).map(|word| quoted(word.to_string_lossy().into_owned()));
+    std::iter::once("acrl".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
+}
+
 /// Prints an error and its causes as one sentence.
 pub(crate) fn error(error: &anyhow::Error) {
     let mut message = String::new();
@@ -122,30 +179,10 @@ pub(crate) fn error(error: &anyhow::Error) {
     let _ = writeln!(anstream::stderr(), "{}: {message}", styled(BAD, "error"));
 }
 
-/// A number with so many significant digits, plainly written where that is readable.
-pub(crate) fn figure(x: f64, digits: usize) -> String {
-    // Less than this is rounding.
-    if x.abs() < 1e-12 {
-        return "0".to_owned();
-    }
-    let magnitude = x.abs().log10().floor() as i32;
-    if !x.is_finite() || !(-5..=9).contains(&magnitude) {
-        return format!("{x:.*e}", digits.saturating_sub(1));
-    }
-    let decimals = (digits as i32 - 1 - magnitude).max(0) as usize;
-    let text = format!("{x:.decimals$}");
-    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
-}
-
-/// "1 step", "2 steps".
-pub(crate) fn count(n: u64, what: &str) -> String {
-    if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
-}
-
 /// ">=" or "<=" and the bound.
 pub(crate) fn relation(requirement: &acrl::Requirement, digits: usize) -> String {
     let sign = if requirement.sign() > 0.0 { ">=" } else { "<=" };
-    format!("{sign} {}", figure(requirement.bound(), digits))
+    format!("{sign} {}", number(requirement.bound(), digits))
 }
 
 /// A table with a header; the first column is text and the others are numbers, aligned right.
@@ -191,23 +228,6 @@ impl std::fmt::Display for Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn figures_are_short_and_readable() {
-        for (x, expected) in [
-            (1.0 / 3.0, "0.3333"),
-            (0.0, "0"),
-            (1.0, "1"),
-            (12345.6, "12346"),
-            (-0.05, "-0.05"),
-            (-3e-17, "0"),
-            (1.5e-7, "1.500e-7"),
-            (2e12, "2.000e12"),
-            (f64::INFINITY, "inf"),
-        ] {
-            assert_eq!(figure(x, 4), expected);
-        }
-    }
 
     #[test]
     fn columns_line_up() {

@@ -154,7 +154,7 @@ impl RunFolder {
         seconds: f64,
         metrics: &Named<f64>,
     ) -> Result<(), Error> {
-        self.event(&Event::Iteration { iteration, total, metrics })?;
+        self.event(&Event::Iteration { iteration, total, steps, metrics })?;
         self.progress.row(iteration, steps, seconds, metrics)?;
         self.tensorboard.scalars(steps, metrics)?;
         // Also when the run time went back, as after a resume.

@@ -127,8 +127,11 @@ impl Tabular {
                 let since = (t % interval + 1) * points as u64;
                 let figures: Named<f64> =
                     [("train/td_error".to_owned(), error / since as f64)].into_iter().collect();
-                let (iteration, of) = (t / interval + 1, steps.div_ceil(interval));
-                if observer.event(&Event::Iteration { iteration, total: of, metrics: &figures }).is_break() {
+                let (iteration, total) = (t / interval + 1, steps.div_ceil(interval));
+                if observer
+                    .event(&Event::Iteration { iteration, total, steps: t + 1, metrics: &figures })
+                    .is_break()
+                {
                     break;
                 }
                 error = 0.0;
@@ -488,7 +491,7 @@ mod tests {
         let (mut events, mut stop_at) = (Vec::new(), u64::MAX);
         for _ in 0..2 {
             let mut observer = |event: &Event<'_>| {
-                let Event::Iteration { iteration, total, metrics } = event else { panic!("{event:?}") };
+                let Event::Iteration { iteration, total, metrics, .. } = event else { panic!("{event:?}") };
                 assert!(metrics.get("train/td_error").unwrap().is_finite());
                 events.push((*iteration, *total));
                 if *iteration == stop_at { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }

@@ -34,18 +34,14 @@ pub(crate) fn input(error: impl StdError) -> PyErr {
     InputError::new_err(told(&error))
 }
 
-/// What a verb of the program says is wrong.
-pub(crate) fn verb(error: &anyhow::Error) -> PyErr {
-    let text = format!("{error:#}");
-    let any = |is: fn(&(dyn StdError + 'static)) -> bool| error.chain().any(is);
-    if any(|cause| cause.is::<acrl_exact::SolveError>()) {
-        SolveError::new_err(text)
-    } else if any(|cause| {
-        cause.is::<std::io::Error>() || cause.is::<acrl_files::Error>() || cause.is::<acrl_report::Error>()
-    }) {
-        FileError::new_err(text)
-    } else {
-        InputError::new_err(text)
+/// The error of a use case.
+pub(crate) fn verb(error: &acrl_app::Error) -> PyErr {
+    use acrl_app::Error;
+    let text = told(error);
+    match error.root() {
+        Error::Solve(_) => SolveError::new_err(text),
+        Error::Io(_) | Error::File(_) | Error::Report(_) => FileError::new_err(text),
+        _ => InputError::new_err(text),
     }
 }
 

@@ -10,8 +10,8 @@
 //! | `Agent` | [`acrl::Agent`] with a policy, behind a lock |
 //! | `PolicyFile` | [`acrl_learn::PolicyFile`] with a pool of actors, without the interpreter's lock while they act |
 //! | `Trainer`, `Settler` | [`acrl_learn::ExternalPpo`], [`acrl_learn::LibraryEvaluator`]: training while Python steps the environment |
-//! | `Model`, `solve`, `sweep` | [`acrl::FiniteCmdp`], [`acrl_cli::solve`], [`acrl_cli::sweep`] |
-//! | `run`, `compare`, `reproduce`, `main` | those of [`acrl_cli`] |
+//! | `Model`, `solve`, `sweep` | [`acrl::FiniteCmdp`], [`acrl_app::solve`], [`acrl_app::sweep`] |
+//! | `run`, `compare`, `reproduce`, `main` | those of [`acrl_app`], `acrl_paper` and (feature `program`) `acrl_cli` |
 //! | `Report` | [`acrl_report::Report`], frozen |
 
 mod agent;
@@ -56,8 +56,11 @@ mod _acrl {
     use super::train::{Settler, Trainer};
     #[pymodule_export]
     use super::trials::{seconds_to_act, trace, untrained};
+    #[cfg(feature = "program")]
     #[pymodule_export]
-    use super::verbs::{Report, compare, main, reproduce, run, run_report};
+    use super::verbs::main;
+    #[pymodule_export]
+    use super::verbs::{Report, compare, reproduce, run, run_report};
     #[pymodule_export]
     use super::vocabulary::{Objective, Requirement, weights};
 }

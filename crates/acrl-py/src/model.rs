@@ -49,9 +49,9 @@ impl Model {
     #[staticmethod]
     fn load(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
         let columns = path.extension().is_some_and(|e| e == "npz");
-        match py.detach(|| acrl_cli::read_model(&path)) {
+        match py.detach(|| acrl_app::read_model(&path)) {
             Ok(model) => Ok(Self { model: Arc::new(model), columns }),
-            Err(error) => Err(FileError::new_err(format!("{error:#}"))),
+            Err(error) => Err(FileError::new_err(crate::errors::told(&error))),
         }
     }
 

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use acrl::Event;
-use acrl_cli::{SolveResult, SolveSettings, Sweep, Watch};
+use acrl_app::{Control, Error, SolveResult, SolveSettings, Sweep};
 use acrl_exact::Solution;
 use numpy::{PyArray1, ToPyArray as _};
 use pyo3::prelude::*;
@@ -66,7 +66,7 @@ fn settings(gap: f64, time_limit: Option<f64>) -> PyResult<SolveSettings> {
 fn watched<T: Send>(
     py: Python<'_>,
     callback: Option<&Py<PyAny>>,
-    work: impl FnOnce(&Watch, &mut dyn FnMut(&Event<'_>) -> ControlFlow<()>) -> anyhow::Result<T> + Send,
+    work: impl FnOnce(&Control, &mut dyn FnMut(&Event<'_>) -> ControlFlow<()>) -> Result<T, Error> + Send,
 ) -> PyResult<T> {
     let raised = Mutex::new(None);
     let callback = Callback { call: callback, raised: &raised };
@@ -101,7 +101,7 @@ pub(crate) fn solve<'py>(
     };
     let opened = model.open(py, name, objective, &requirements)?;
     let (json, solved) = watched(py, callback.as_ref(), |watch, observer| {
-        let solved = acrl_cli::solve(name, opened, &settings, watch, observer)?;
+        let solved = acrl_app::solve(name, opened, &settings, watch, observer)?;
         if let Some(path) = &policy {
             solved.save_policy(path)?;
         }
@@ -143,7 +143,7 @@ pub(crate) fn sweep<'py>(
     requirements.push(requirement);
     let opened = model.open(py, name, objective, &requirements)?;
     watched(py, callback.as_ref(), |watch, observer| {
-        let swept = acrl_cli::sweep(name, opened, &asked, &settings, watch, observer)?;
+        let swept = acrl_app::sweep(name, opened, &asked, &settings, watch, observer)?;
         Ok((serde_json::to_string(&swept)?, Report::new(swept.page(name, command))))
     })
 }

@@ -1,12 +1,14 @@
 //! What the verbs of the program compute, and the program itself.
 
+#[cfg(feature = "program")]
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use acrl::Executor;
-use acrl_cli::{CompareOptions, EpochArg, Execution, Input, ReproduceOptions, RunOptions, Start};
+use acrl_app::{CompareOptions, EpochOption, ExecutionOptions, InitMultipliers, Input, RunOptions};
 use acrl_learn::Method;
+use acrl_paper::ReproduceOptions;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -80,13 +82,14 @@ impl What<'_> {
             Self::Path(path) => {
                 let path =
                     path.to_str().ok_or_else(|| FileError::new_err(format!("{path:?} is not UTF-8")))?;
-                py.detach(|| Input::read(path)).map_err(|error| FileError::new_err(format!("{error:#}")))?
+                py.detach(|| Input::read(path))
+                    .map_err(|error| FileError::new_err(crate::errors::told(&error)))?
             }
         };
         let objective = objective.map(|o| o.get().0.clone());
         let requirements: Vec<acrl::Requirement> = requirements.iter().map(|r| r.get().0.clone()).collect();
-        opened.ask(name, objective, &requirements).map_err(|error| verb(&error))?;
-        if let Some(rewards) = opened.asks_nothing() {
+        opened.specify(name, objective, &requirements).map_err(|error| verb(&error))?;
+        if let Some(rewards) = opened.unspecified() {
             let names = rewards.join(", ");
             let text =
                 format!("nothing to achieve: give an objective or requirements; the rewards are {names}");
@@ -99,9 +102,9 @@ impl What<'_> {
 /// Steps, runs, step size, epoch (0: to be found) and tolerance, as far as they are given.
 type Settings = (Option<u64>, Option<u64>, Option<f64>, Option<u64>, Option<f64>);
 
-fn execution((steps, runs, step_size, epoch, tolerance): Settings) -> Execution {
-    let epoch = epoch.map(|steps| if steps == 0 { EpochArg::Auto } else { EpochArg::Fixed(steps) });
-    Execution { steps, runs, step_size, epoch, tolerance }
+fn execution((steps, runs, step_size, epoch, tolerance): Settings) -> ExecutionOptions {
+    let epoch = epoch.map(|steps| if steps == 0 { EpochOption::Auto } else { EpochOption::Fixed(steps) });
+    ExecutionOptions { steps, runs, step_size, epoch, tolerance }
 }
 
 fn json(value: &impl serde::Serialize) -> PyResult<String> {
@@ -135,11 +138,17 @@ pub(crate) fn run(
             return Err(InputError::new_err(text));
         }
     };
-    let start = start.map(Start::Given);
-    let options =
-        RunOptions { execution: execution(settings), seed, start, steering, mixture, pictures: true };
+    let init_multipliers = start.map(InitMultipliers::Given);
+    let options = RunOptions {
+        execution: execution(settings),
+        seed,
+        init_multipliers,
+        executor: steering,
+        time_sharing: mixture,
+        pictures: true,
+    };
     interruptible(py, |watch| {
-        let run = acrl_cli::run(name, opened, &options, watch)?;
+        let run = acrl_app::run(name, opened, &options, watch)?;
         let snapshots = serde_json::to_string(run.snapshots())?;
         Ok((serde_json::to_string(&run)?, snapshots, Report::new(run.page(name, command))))
     })
@@ -154,7 +163,7 @@ pub(crate) fn run_report(
     name: &str,
     command: &str,
 ) -> PyResult<Report> {
-    py.detach(|| acrl_cli::page_of(data, snapshots, name, command))
+    py.detach(|| acrl_app::page_of(data, snapshots, name, command))
         .map(Report::new)
         .map_err(|error| verb(&error))
 }
@@ -179,9 +188,15 @@ pub(crate) fn compare(
     let opened = what.open(py, name, objective, &requirements)?;
     let methods: Result<Vec<Method>, _> = methods.iter().map(|method| method.parse()).collect();
     let methods = methods.map_err(input)?;
-    let options = CompareOptions { execution: execution(settings), seed, budget, methods, trainings };
+    let options = CompareOptions {
+        execution: execution(settings),
+        seed,
+        train_steps: budget,
+        methods,
+        train_seeds: trainings,
+    };
     interruptible(py, |watch| {
-        let comparison = acrl_cli::compare(name, opened, &options, watch)?;
+        let comparison = acrl_app::compare(name, opened, &options, watch)?;
         Ok((serde_json::to_string(&comparison)?, Report::new(comparison.page(name, command))))
     })
 }
@@ -195,12 +210,13 @@ pub(crate) fn reproduce(
     only: Vec<String>,
     seed: u64,
 ) -> PyResult<(String, Report)> {
-    let options = ReproduceOptions { quick, only, folder, seed };
-    let found = interruptible(py, |watch| acrl_cli::reproduce(&options, watch))?;
+    let options = ReproduceOptions { quick, only, out_dir: folder, seed };
+    let found = interruptible(py, |watch| acrl_paper::reproduce(&options, watch))?;
     Ok((json(&found)?, Report::new(found.page().clone())))
 }
 
 /// The program: the words of its command line, its name first; gives the exit status.
+#[cfg(feature = "program")]
 #[pyfunction]
 pub(crate) fn main(py: Python<'_>, words: Vec<OsString>) -> u8 {
     py.detach(|| acrl_cli::main(words))

@@ -4,7 +4,7 @@ use std::panic::resume_unwind;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
-use acrl_cli::{Stop, Watch};
+use acrl_app::{Control, Error, Stop};
 use pyo3::prelude::*;
 
 use crate::errors::{SolveError, verb};
@@ -18,10 +18,10 @@ const PATIENCE: Duration = Duration::from_millis(50);
 /// The threads end with the work: a pool that outlived it would be gone in a forked process, and be waited for there.
 pub(crate) fn interruptible<T: Send>(
     py: Python<'_>,
-    work: impl FnOnce(&Watch) -> anyhow::Result<T> + Send,
+    work: impl FnOnce(&Control) -> Result<T, Error> + Send,
 ) -> PyResult<T> {
     let stop = Stop::default();
-    let watch = Watch::silent(stop.clone());
+    let watch = Control::silent(stop.clone());
     let done = py.detach(|| -> PyResult<T> {
         let pool = rayon::ThreadPoolBuilder::new()
             .build()

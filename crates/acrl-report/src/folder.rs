@@ -25,6 +25,7 @@ impl Report {
         json.push(b'\n');
         write_atomically(&folder.join("report.json"), &json)?;
         // Last, because it links to the others.
+        #[cfg(feature = "html")]
         write_atomically(&folder.join("report.html"), self.to_html().as_bytes())?;
         Ok(())
     }
@@ -47,9 +48,12 @@ impl Report {
 }
 
 fn write_figure(figure: &Figure, folder: &Path) -> Result<(), Error> {
-    let pictures = folder.join("figures");
-    write_atomically(&pictures.join(format!("{}.svg", figure.name)), figure.to_svg().as_bytes())?;
-    write_atomically(&pictures.join(format!("{}.png", figure.name)), &figure.to_png()?)?;
+    #[cfg(feature = "static-figures")]
+    {
+        let pictures = folder.join("figures");
+        write_atomically(&pictures.join(format!("{}.svg", figure.name)), figure.to_svg().as_bytes())?;
+        write_atomically(&pictures.join(format!("{}.png", figure.name)), &figure.to_png()?)?;
+    }
     write_atomically(&folder.join("data").join(format!("{}.csv", figure.name)), figure.to_csv().as_bytes())?;
     Ok(())
 }

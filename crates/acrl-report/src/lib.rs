@@ -1,6 +1,6 @@
-//! What acrl shows: a [`Report`] is one self-contained HTML page, a picture of each [`Figure`], and the data behind it.
+//! Figures and reports: a [`Report`] is one self-contained HTML page, a picture of each [`Figure`], and the data behind it.
 //!
-//! Nothing here knows about learning: the program fills in the figures, this room draws them.
+//! Pages are built from events ([`LiveRun`], [`live_report`]) and from results ([`run_page`]); nothing here runs or trains.
 //!
 //! | a report becomes | by |
 //! |---|---|
@@ -9,6 +9,9 @@
 //! | a page that follows a run | [`live_html`] |
 //! | pictures to print | [`Figure::to_svg`], [`Figure::to_png`] |
 //! | the numbers behind a figure | [`Figure::to_csv`] |
+//!
+//! Cargo features, on by default: `html` (pages, with the embedded plotly.js) and `static-figures` (SVG and PNG, with
+//! fonts and a renderer). Without them [`Report::write`] leaves out the files in question.
 //!
 //! Curves of many points are to be thinned first ([`thin`]): a page holds every number it is given.
 //!
@@ -49,20 +52,33 @@
 
 mod colour;
 mod csv;
+mod curves;
 mod error;
+#[cfg(any(feature = "html", feature = "static-figures"))]
+mod escape;
 mod figure;
 mod folder;
+mod live_page;
+mod number;
+#[cfg(feature = "html")]
 mod page;
+#[cfg(feature = "static-figures")]
 mod picture;
 mod report;
+pub mod run_figures;
+pub mod run_page;
 mod thin;
 
 pub use colour::Colour;
+pub use curves::LiveRun;
 pub use error::Error;
 pub use figure::{
     Area, Arrow, Axis, Band, Bar, Bars, Bound, Field, Figure, Heat, Lines, Model, Panel, Plot, Region,
     Series, Slider,
 };
+pub use live_page::live_report;
+pub use number::{count, number};
+#[cfg(feature = "html")]
 pub use page::live_html;
 pub use report::{Block, Cell, Report, Table, Tone};
 pub use thin::thin;

@@ -5,6 +5,7 @@
 use serde::Serialize;
 
 use crate::Report;
+use crate::escape::escape;
 
 const SKELETON: &str = include_str!("page/page.html");
 const STYLE: &str = include_str!("page/page.css");
@@ -68,9 +69,4 @@ fn plotly() -> String {
 /// becomes `null`.
 fn json(value: &impl Serialize) -> String {
     serde_json::to_string(value).unwrap_or_else(|_| "null".to_owned()).replace('<', "\\u003c")
-}
-
-/// Text for HTML or XML.
-pub(crate) fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

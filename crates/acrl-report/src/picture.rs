@@ -9,7 +9,7 @@ mod scale;
 
 use canvas::{Anchor, Canvas, INK, Rect, SOFT, Type, hex, short, text_hex, text_width};
 
-use crate::page::escape;
+use crate::escape::escape;
 use crate::{Area, Colour, Figure, Panel, Plot};
 
 /// Of every picture; the height is what it takes.

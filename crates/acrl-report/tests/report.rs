@@ -123,7 +123,7 @@ fn between<'a>(text: &'a str, from: &str, to: &str) -> &'a str {
 }
 
 #[test]
-fn the_page_holds_the_report_whatever_its_words() {
+fn page_escapes_the_report() {
     let report = whole();
     let html = report.to_html();
     let data = between(&html, "<script type=\"application/json\" id=\"report\">", "</script>");
@@ -140,7 +140,7 @@ fn the_page_holds_the_report_whatever_its_words() {
 }
 
 #[test]
-fn the_page_loads_nothing() {
+fn page_makes_no_network_requests() {
     for html in [whole().to_html(), live_html("Training", "live.json")] {
         assert!(html.len() < MOST_BYTES, "{} bytes", html.len());
         let plotly = between(&html, "<script type=\"text/javascript\">", "</script>");
@@ -157,7 +157,7 @@ fn the_page_loads_nothing() {
 }
 
 #[test]
-fn the_live_page_asks_its_own_server() {
+fn live_page_polls_its_own_server() {
     let html = live_html("Training <now>", "live.json?a=</script>");
     let data = between(&html, "id=\"live\">", "</script>");
     assert_eq!(serde_json::from_str::<serde_json::Value>(data).unwrap()["url"], "live.json?a=</script>");
@@ -184,7 +184,7 @@ fn pictures_are_well_formed_and_name_what_they_show() {
 }
 
 #[test]
-fn pixels_are_twice_the_size_and_show_something() {
+fn png_has_double_resolution_and_is_not_blank() {
     for plot in [lines(), bars(), field(), heat(), drawing("<rect width='50' height='50' class='red'/>")] {
         let figure = figure("a", vec![plot]);
         let svg = figure.to_svg();
@@ -213,7 +213,7 @@ fn the_embedded_font_has_our_letters() {
 }
 
 #[test]
-fn figures_without_numbers_are_drawn_too() {
+fn empty_figures_are_drawn() {
     let empty = Plot::Lines(Lines { x: Axis::default(), y: Axis::default(), series: vec![], bounds: vec![] });
     let log = Axis { log: true, ..Axis::default() };
     let none = Series {
@@ -238,7 +238,7 @@ fn figures_without_numbers_are_drawn_too() {
 }
 
 #[test]
-fn numbers_are_a_row_each() {
+fn csv_has_a_row_per_number() {
     let csv = figure("a", vec![lines(), bars(), field(), heat(), drawing("")]).to_csv();
     let rows: Vec<_> = csv.lines().skip(1).collect();
     for row in [
@@ -258,7 +258,7 @@ fn numbers_are_a_row_each() {
 }
 
 #[test]
-fn a_report_becomes_a_folder() {
+fn report_is_written_to_a_folder() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("new/report");
     whole().write(&path).unwrap();
@@ -282,7 +282,7 @@ fn a_report_becomes_a_folder() {
 }
 
 #[test]
-fn names_that_are_no_file_names_are_refused_before_anything_is_written() {
+fn invalid_figure_names_are_rejected_before_writing() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("report");
     for name in ["", "a b", "../a", "Ä", "Big"] {

@@ -36,6 +36,8 @@ pub enum Event<'a> {
         iteration: u64,
         /// The number of iterations planned.
         total: u64,
+        /// Environment steps taken so far: the x axis of training curves.
+        steps: u64,
         /// Metrics, such as a return or a temporal-difference error.
         metrics: &'a Named<f64>,
     },
@@ -118,6 +120,29 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
     }
 }
 
+/// An optional observer; `None` never stops the run.
+impl<O: Observer> Observer for Option<O> {
+    fn event(&mut self, event: &Event<'_>) -> ControlFlow<()> {
+        self.as_mut().map_or(ControlFlow::Continue(()), |observer| observer.event(event))
+    }
+
+    #[inline]
+    fn step(&mut self, step: &Step<'_>) -> ControlFlow<()> {
+        self.as_mut().map_or(ControlFlow::Continue(()), |observer| observer.step(step))
+    }
+}
+
+/// A borrowed observer. (A borrowed closure is an observer already, as it is a closure.)
+impl Observer for &mut (dyn Observer + '_) {
+    fn event(&mut self, event: &Event<'_>) -> ControlFlow<()> {
+        (**self).event(event)
+    }
+
+    fn step(&mut self, step: &Step<'_>) -> ControlFlow<()> {
+        (**self).step(step)
+    }
+}
+
 /// The observer that does nothing.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Silent;
@@ -125,5 +150,30 @@ pub struct Silent;
 impl Observer for Silent {
     fn event(&mut self, _: &Event<'_>) -> ControlFlow<()> {
         ControlFlow::Continue(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn observers_compose_and_either_may_stop_the_run() {
+        let (mut first, mut second) = (0, 0);
+        let event = Event::Started { requirements: &[], steps: 1 };
+        let mut stop_at_two = |_: &Event<'_>| {
+            first += 1;
+            if first == 2 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        let borrowed: &mut dyn Observer = &mut stop_at_two;
+        let count = |_: &Event<'_>| {
+            second += 1;
+            ControlFlow::Continue(())
+        };
+        let mut both = (borrowed, (Some(count), None::<Silent>));
+        assert!(both.event(&event).is_continue());
+        assert!(both.event(&event).is_break());
+        drop(both);
+        assert_eq!((first, second), (2, 2));
     }
 }

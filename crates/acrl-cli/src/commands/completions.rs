@@ -1,16 +1,16 @@
-//! `acrl completions`: completion scripts.
+//! `acrl completions`.
 
 use clap::CommandFactory as _;
 use clap_complete::{Shell, generate};
 
-use crate::Verdict;
+use crate::ExitStatus;
 use crate::args::Cli;
 use crate::output::Output;
 
 /// Prints the script of a shell.
-pub(crate) fn completions(shell: Shell, output: &mut Output) -> anyhow::Result<Verdict> {
+pub(crate) fn run(shell: Shell, output: &mut Output) -> anyhow::Result<ExitStatus> {
     let mut script = Vec::new();
     generate(shell, &mut Cli::command(), "acrl", &mut script);
     output.raw(&String::from_utf8(script)?);
-    Ok(Verdict::Good)
+    Ok(ExitStatus::Good)
 }

@@ -2,15 +2,12 @@
 
 pub(crate) mod check;
 pub(crate) mod compare;
-mod compare_continuous;
 pub(crate) mod completions;
 pub(crate) mod demo;
 pub(crate) mod init;
 pub(crate) mod problems;
 pub(crate) mod reproduce;
 pub(crate) mod run;
-pub(crate) mod run_policy;
 pub(crate) mod solve;
-pub(crate) mod sweep;
 pub(crate) mod train;
 pub(crate) mod view;

@@ -1,342 +1,33 @@
-//! `acrl reproduce`: every figure and claim of the paper, with a verdict on each.
+//! `acrl reproduce`.
 
-mod claims;
-mod continuous;
-mod diagrams;
-mod duality;
-mod example_1;
-mod experiments;
-mod fig_4;
-mod fig_7;
-mod finite;
-mod guarantees;
-mod page;
-mod runs;
+use acrl_app::Control;
+use acrl_paper::{ClaimVerdict, ReproduceOptions, Reproduction, reproduce};
 
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
-
-use acrl::Named;
-use acrl_report::{Figure, Report};
-use anyhow::{Context as _, bail, ensure};
-use indicatif::ProgressBar;
-use rayon::prelude::*;
-use serde::Serialize;
-
-use self::claims::{CLAIMS, Claim, FIGURES, Verdict};
-use self::experiments::{EXPERIMENTS, Experiment};
+use crate::ExitStatus;
 use crate::args::{Global, ReproduceArgs};
+use crate::interrupt::listen;
 use crate::output::{BAD, FAINT, GOOD, Output, STRONG, Table, WARN, styled};
-use crate::watch::{Stop, Watch, listen};
-
-/// An experiment of so many seconds of one core is a long one.
-const LONG: u64 = 10;
-
-/// How an experiment is to be run.
-struct Plan<'a> {
-    quick: bool,
-    seed: u64,
-    share: Share<'a>,
-}
-
-/// An experiment's part of the progress bar, and the wish to stop.
-struct Share<'a> {
-    bar: Option<&'a ProgressBar>,
-    units: u64,
-    done: AtomicU64,
-    stop: &'a Stop,
-}
-
-impl<'a> Share<'a> {
-    /// Of no bar.
-    fn hidden(stop: &'a Stop) -> Self {
-        Self { bar: None, units: 0, done: AtomicU64::new(0), stop }
-    }
-
-    /// So much of it is done.
-    fn reach(&self, part: f64) {
-        let now = (part.clamp(0.0, 1.0) * self.units as f64) as u64;
-        let before = self.done.fetch_max(now, Ordering::Relaxed);
-        if let Some(bar) = self.bar.filter(|_| now > before) {
-            bar.inc(now - before);
-        }
-    }
-}
-
-/// What came out of an experiment.
-struct Found {
-    figures: Vec<Figure>,
-    claims: Vec<Measured>,
-}
-
-impl Found {
-    /// Claims without a figure.
-    fn of(claims: Vec<Measured>) -> Self {
-        Self { figures: Vec::new(), claims }
-    }
-}
-
-/// What was measured about a claim.
-struct Measured {
-    id: &'static str,
-    numbers: Vec<(String, f64)>,
-    text: String,
-    settings: String,
-}
-
-impl Measured {
-    fn new(id: &'static str) -> Self {
-        Self { id, numbers: Vec::new(), text: String::new(), settings: String::new() }
-    }
-
-    /// A number that the threshold is about, or that is good to know.
-    fn with(mut self, name: &str, value: f64) -> Self {
-        self.numbers.push((name.to_owned(), value));
-        self
-    }
-
-    /// In words.
-    fn says(mut self, text: String) -> Self {
-        self.text = text;
-        self
-    }
-
-    /// What it takes to repeat it.
-    fn settings(mut self, text: String) -> Self {
-        self.settings = text;
-        self
-    }
-}
-
-/// The paper's claims, and what was measured about them; the object printed as JSON.
-#[derive(Debug, Serialize)]
-pub struct Reproduction {
-    quick: bool,
-    seed: u64,
-    seconds: f64,
-    /// False after Ctrl-C.
-    complete: bool,
-    /// The folder that holds the report and the files of the figures.
-    folder: String,
-    figures: Vec<FigureEntry>,
-    claims: Vec<ClaimEntry>,
-    passed: usize,
-    deviates: usize,
-    failed: usize,
-    #[serde(skip)]
-    page: Report,
-}
-
-#[derive(Debug, Serialize)]
-struct FigureEntry {
-    name: &'static str,
-    title: &'static str,
-    /// The worst of its claims.
-    verdict: Verdict,
-    claims: Vec<&'static str>,
-    files: Vec<String>,
-}
-
-#[derive(Debug, Serialize)]
-struct ClaimEntry {
-    id: &'static str,
-    #[serde(rename = "where")]
-    place: &'static str,
-    figure: Option<&'static str>,
-    says: &'static str,
-    threshold: String,
-    measured: String,
-    figures: Named<f64>,
-    verdict: Verdict,
-    why: Option<&'static str>,
-    settings: String,
-    seed: u64,
-}
-
-impl ClaimEntry {
-    fn new(measured: Measured, seed: u64) -> anyhow::Result<Self> {
-        let claim = Claim::find(measured.id).with_context(|| format!("no claim '{}'", measured.id))?;
-        let figures: Named<f64> = measured.numbers.into_iter().collect();
-        let verdict = claim.verdict(&figures);
-        let note = Some(claim.note).filter(|note| !note.is_empty());
-        Ok(Self {
-            id: claim.id,
-            place: claim.place,
-            figure: claim.figure,
-            says: claim.says,
-            threshold: claim.threshold(),
-            measured: measured.text,
-            figures,
-            verdict,
-            why: if verdict == Verdict::Deviates { claim.known } else { note },
-            settings: measured.settings,
-            seed,
-        })
-    }
-}
-
-/// What the command line asks for.
-struct Wanted<'a>(&'a [String]);
-
-impl Wanted<'_> {
-    fn check(&self) -> anyhow::Result<()> {
-        let names = || FIGURES.iter().map(|f| f.0).chain(CLAIMS.iter().map(|c| c.id));
-        match self.0.iter().find(|name| !names().any(|known| known == name.as_str())) {
-            Some(name) => bail!(
-                "'{name}' is no figure and no claim; expected some of {}",
-                names().collect::<Vec<_>>().join(", ")
-            ),
-            None => Ok(()),
-        }
-    }
-
-    fn names(&self, name: &str) -> bool {
-        self.0.is_empty() || self.0.iter().any(|wanted| wanted == name)
-    }
-
-    fn claim(&self, id: &str) -> bool {
-        let figure = Claim::find(id).and_then(|claim| claim.figure);
-        self.names(id) || figure.is_some_and(|figure| self.names(figure))
-    }
-
-    fn experiment(&self, experiment: &Experiment) -> bool {
-        experiment.figures.iter().any(|figure| self.names(figure))
-            || experiment.claims.iter().any(|id| self.claim(id))
-    }
-}
 
 /// Runs the experiments, writes the report, prints the verdicts.
-pub(crate) fn verb(
-    args: &ReproduceArgs,
-    global: &Global,
-    output: &mut Output,
-) -> anyhow::Result<crate::Verdict> {
-    Wanted(&args.only).check()?;
-    crate::folder::prepare(&args.folder)?;
+pub(crate) fn run(args: &ReproduceArgs, global: &Global, output: &mut Output) -> anyhow::Result<ExitStatus> {
     let options = ReproduceOptions {
         quick: args.quick,
         only: args.only.clone(),
-        folder: args.folder.clone(),
+        out_dir: args.out_dir.clone(),
         seed: global.seed.unwrap_or(0),
     };
-    let watch = Watch { stop: listen(), bar: output.bar(0, "reproducing") };
-    let reproduction = reproduce(&options, &watch)?;
-    watch.bar.finish_and_clear();
+    let bar = output.bar("reproducing");
+    let reproduction = reproduce(&options, &Control::new(listen(), bar.clone()))?;
+    bar.finish();
     if !reproduction.complete {
-        output.warn("stopped by Ctrl-C: this is about the experiments that were done");
+        output.warn("stopped by Ctrl-C: results of the completed experiments");
     }
     if output.is_json() {
         output.object(&reproduction)?;
     } else {
         print(&reproduction, output);
     }
-    Ok(crate::Verdict::of(reproduction.good()))
-}
-
-/// What to reproduce, and where.
-#[derive(Debug, Clone)]
-pub struct ReproduceOptions {
-    /// Fewer runs and fewer readings of unclear settings.
-    pub quick: bool,
-    /// These figures and claims only; none: all.
-    pub only: Vec<String>,
-    /// Where the report is written to.
-    pub folder: PathBuf,
-    /// The seed of all randomness.
-    pub seed: u64,
-}
-
-/// Runs the experiments and writes the report to its folder.
-pub fn reproduce(options: &ReproduceOptions, watch: &Watch) -> anyhow::Result<Reproduction> {
-    let ReproduceOptions { quick, only, folder, seed } = options;
-    let (wanted, seed, begin, bar) = (Wanted(only), *seed, Instant::now(), &watch.bar);
-    wanted.check()?;
-    crate::folder::prepare(folder)?;
-    let experiments: Vec<&Experiment> = EXPERIMENTS.iter().filter(|e| wanted.experiment(e)).collect();
-    bar.set_length(experiments.iter().map(|e| e.units).sum());
-    let run = |experiment: &&Experiment| -> anyhow::Result<Option<Found>> {
-        if watch.stop.requested() {
-            return Ok(None);
-        }
-        bar.set_message(experiment.what);
-        let share =
-            Share { bar: Some(bar), units: experiment.units, done: AtomicU64::new(0), stop: &watch.stop };
-        let plan = Plan { quick: *quick, seed, share };
-        let found = (experiment.run)(&plan);
-        // What was cut short by Ctrl-C is no result, and no error either.
-        if watch.stop.requested() {
-            return Ok(None);
-        }
-        plan.share.reach(1.0);
-        found.map(Some).with_context(|| experiment.what.to_owned())
-    };
-    // The short ones first, so that Ctrl-C leaves something.
-    let (long, short): (Vec<&Experiment>, Vec<_>) = experiments.into_iter().partition(|e| e.units >= LONG);
-    let mut done = Vec::new();
-    for some in [short, long] {
-        done.extend(some.par_iter().with_max_len(1).map(run).collect::<anyhow::Result<Vec<_>>>()?);
-    }
-    let complete = done.iter().all(Option::is_some);
-    let (mut figures, mut claims) = (Vec::new(), Vec::new());
-    for found in done.into_iter().flatten() {
-        figures.extend(found.figures);
-        claims.extend(found.claims);
-    }
-    ensure!(!claims.is_empty(), "stopped by Ctrl-C before the first experiment was done");
-    figures.retain(|figure| wanted.names(&figure.name));
-    figures.sort_by(|a, b| a.name.cmp(&b.name));
-    let mut entries = Vec::new();
-    for measured in claims.into_iter().filter(|measured| wanted.claim(measured.id)) {
-        entries.push(ClaimEntry::new(measured, seed)?);
-    }
-    entries.sort_by_key(|entry| CLAIMS.iter().position(|claim| claim.id == entry.id));
-    let count = |verdict| entries.iter().filter(|entry| entry.verdict == verdict).count();
-    let mut reproduction = Reproduction {
-        quick: *quick,
-        seed,
-        seconds: begin.elapsed().as_secs_f64(),
-        complete,
-        folder: folder.display().to_string(),
-        passed: count(Verdict::Pass),
-        deviates: count(Verdict::Deviates),
-        failed: count(Verdict::Fail),
-        figures: figures.iter().filter_map(|figure| figure_entry(figure, &entries)).collect(),
-        claims: entries,
-        page: Report::default(),
-    };
-    reproduction.page = page::report(&reproduction, figures, only);
-    reproduction
-        .page
-        .write(folder)
-        .with_context(|| format!("cannot write the report to {}", folder.display()))?;
-    Ok(reproduction)
-}
-
-impl Reproduction {
-    /// Whether no claim fails, and nothing was left out.
-    pub fn good(&self) -> bool {
-        self.complete && self.failed == 0
-    }
-
-    /// The page on it, which is in its folder already.
-    pub fn page(&self) -> &Report {
-        &self.page
-    }
-}
-
-fn figure_entry(figure: &Figure, claims: &[ClaimEntry]) -> Option<FigureEntry> {
-    let (name, title) = *FIGURES.iter().find(|(name, _)| *name == figure.name)?;
-    let own = || claims.iter().filter(|claim| claim.figure == Some(name));
-    Some(FigureEntry {
-        name,
-        title,
-        verdict: own().map(|claim| claim.verdict).max().unwrap_or(Verdict::Pass),
-        claims: own().map(|claim| claim.id).collect(),
-        files: [("figures", "svg"), ("figures", "png"), ("data", "csv")]
-            .map(|(folder, ending)| format!("{folder}/{name}.{ending}"))
-            .to_vec(),
-    })
+    Ok(ExitStatus::of(reproduction.good()))
 }
 
 fn print(reproduction: &Reproduction, output: &mut Output) {
@@ -344,9 +35,9 @@ fn print(reproduction: &Reproduction, output: &mut Output) {
     let mut table = Table::new(&["claim", "figure", "verdict"]);
     for claim in &reproduction.claims {
         let style = match claim.verdict {
-            Verdict::Pass => GOOD,
-            Verdict::Deviates => WARN,
-            Verdict::Fail => BAD,
+            ClaimVerdict::Pass => GOOD,
+            ClaimVerdict::Deviates => WARN,
+            ClaimVerdict::Fail => BAD,
         };
         table.row(vec![
             (claim.id.to_owned(), plain),
@@ -356,7 +47,7 @@ fn print(reproduction: &Reproduction, output: &mut Output) {
     }
     output.raw(&table.to_string());
     output.line("");
-    for claim in reproduction.claims.iter().filter(|claim| claim.verdict != Verdict::Pass) {
+    for claim in reproduction.claims.iter().filter(|claim| claim.verdict != ClaimVerdict::Pass) {
         output.line(format!("{} {} ({})", styled(STRONG, claim.id), claim.verdict.name(), claim.place));
         output.line(format!("  the paper: {}", claim.says));
         output.line(format!("  required:  {}", claim.threshold));
@@ -370,49 +61,4 @@ fn print(reproduction: &Reproduction, output: &mut Output) {
         "{} pass, {} deviate for a known reason, {} fail; report: {}/report.html",
         reproduction.passed, reproduction.deviates, reproduction.failed, reproduction.folder
     ));
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use super::*;
-
-    #[test]
-    fn every_claim_has_one_id_one_experiment_and_a_threshold() {
-        let ids: BTreeSet<&str> = CLAIMS.iter().map(|claim| claim.id).collect();
-        assert_eq!(ids.len(), CLAIMS.len());
-        let measured: Vec<&str> = EXPERIMENTS.iter().flat_map(|e| e.claims).copied().collect();
-        assert_eq!(measured.len(), CLAIMS.len());
-        assert_eq!(measured.iter().copied().collect::<BTreeSet<_>>(), ids);
-        for claim in CLAIMS {
-            assert!(!claim.limits.is_empty() && !claim.threshold().is_empty(), "{}", claim.id);
-        }
-    }
-
-    #[test]
-    fn every_figure_has_an_experiment_and_a_claim() {
-        let drawn: BTreeSet<&str> = EXPERIMENTS.iter().flat_map(|e| e.figures).copied().collect();
-        assert_eq!(drawn, FIGURES.iter().map(|figure| figure.0).collect());
-        for (name, _) in FIGURES {
-            assert!(CLAIMS.iter().any(|claim| claim.figure == Some(name)), "{name}");
-        }
-        // A figure that is asked for by name brings its claims along, and they are measured with it.
-        for claim in CLAIMS {
-            let Some(figure) = claim.figure else { continue };
-            let experiment = EXPERIMENTS.iter().find(|e| e.claims.contains(&claim.id)).unwrap();
-            assert!(experiment.figures.contains(&figure), "{}", claim.id);
-        }
-    }
-
-    #[test]
-    fn a_number_that_is_missing_or_none_is_a_miss() {
-        let claim = Claim::find("o1").unwrap();
-        let of = |value: f64| [("feasible_weightings".to_owned(), value)].into_iter().collect();
-        assert_eq!(claim.verdict(&of(0.0)), Verdict::Pass);
-        assert_eq!(claim.verdict(&of(1.0)), Verdict::Fail);
-        assert_eq!(claim.verdict(&of(f64::NAN)), Verdict::Fail);
-        assert_eq!(claim.verdict(&Named::from_iter([])), Verdict::Fail);
-        assert_eq!(Claim::find("constant-b").unwrap().verdict(&Named::from_iter([])), Verdict::Deviates);
-    }
 }

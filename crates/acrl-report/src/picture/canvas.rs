@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::Colour;
-use crate::page::escape;
+use crate::escape::escape;
 
 pub(super) const INK: &str = "#1c2024";
 pub(super) const SOFT: &str = "#5d656e";

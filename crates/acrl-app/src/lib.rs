@@ -1,0 +1,71 @@
+//! The use cases of acrl as typed functions, for the program, Python and other Rust code.
+//!
+//! | use case | function | gives |
+//! |---|---|---|
+//! | exact optimum and prices | [`solve`](fn@solve) | [`SolveResult`] |
+//! | optimum over the bound of one requirement | [`sweep`](fn@sweep) | [`SweptCurve`] |
+//! | execution with dual dynamics | [`run`](fn@run) | [`Run`] |
+//! | training of a policy | [`train`](fn@train) | [`TrainResult`] |
+//! | comparison of methods | [`compare`](fn@compare) | [`Comparison`] |
+//! | assumptions and guarantees | [`check`](fn@check) | [`CheckReport`] |
+//! | the demo | [`demo`](fn@demo) | [`Demo`] |
+//! | bundled problems | [`problems`](fn@problems), [`init`] | [`BundledProblem`] |
+//! | a page in the browser | [`Viewer`] | |
+//!
+//! Results serialise as the objects that `acrl --json` prints, and most have a `page`. Progress and a request to stop pass
+//! through a [`Control`]. Nothing here prints.
+//!
+//! ```
+//! use acrl_app::{Control, ExecutionOptions, Input, RunOptions, Stop, run};
+//!
+//! let input = Input::read("monitoring")?;
+//! let execution = ExecutionOptions { steps: Some(10_000), ..ExecutionOptions::default() };
+//! let options = RunOptions { execution, ..RunOptions::default() };
+//! let result = run("monitoring", input, &options, &Control::silent(Stop::default()))?;
+//! assert!(result.met());
+//! # Ok::<(), acrl_app::Error>(())
+//! ```
+
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+pub mod check;
+mod compare;
+mod compare_continuous;
+pub mod comparison;
+mod control;
+pub mod demo;
+mod error;
+mod event_log;
+mod input;
+mod occupancy;
+mod options;
+mod plane;
+mod problems;
+mod run;
+mod run_folder;
+mod run_policy;
+mod solution_file;
+pub mod solve;
+mod sweep;
+mod train;
+#[cfg(feature = "view")]
+mod view;
+
+pub use check::{CheckOptions, CheckReport, check};
+pub use compare::{CompareOptions, compare};
+pub use comparison::{Comparison, MethodEntry};
+pub use control::{Control, Progress, Stop};
+pub use demo::{Demo, DemoOptions, demo};
+pub use error::{Context, Error};
+pub use event_log::EventLog;
+pub use input::{ContinuousProblem, FiniteExecutor, FiniteProblem, Input, PolicyProblem, read_model};
+pub use options::{EpochOption, ExecutionOptions, InitMultipliers, Sweep};
+pub use problems::{BundledProblem, init, problem_text, problems};
+pub use run::{Best, Run, RunFiles, RunOptions, page_of, run, run_to_files};
+pub use run_folder::prepare as create_folder;
+pub use run_policy::PolicyRun;
+pub use solve::{SolveResult, SolveSettings, solve};
+pub use sweep::{SweptCurve, sweep};
+pub use train::{TrainOptions, TrainResult, train};
+#[cfg(feature = "view")]
+pub use view::Viewer;

@@ -1,0 +1,219 @@
+//! Exact solving: the optimum, the price of each requirement, or a conflict.
+
+mod json;
+mod page;
+mod rounds;
+
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+
+use acrl::{Event, FiniteCmdp, Named, Specification, Values};
+use acrl_exact::{
+    AlmostSure, Executable, FiniteTask, Optimum, Solution, SolveError, almost_sure_observed,
+    solve as solve_task,
+};
+
+use crate::comparison::named_values;
+use crate::control::Control;
+use crate::input::{FiniteProblem, Input};
+use crate::solution_file::SolutionFile;
+use crate::{Error, bail};
+
+pub use self::page::{ANALYSIS_STOPPED, single_relaxation};
+pub(crate) use self::rounds::Rounds;
+pub use self::rounds::SolveSettings;
+
+/// The exact solution of a finite problem. Serialises as the object of `acrl solve --json`.
+#[derive(Debug)]
+pub struct SolveResult {
+    model: Arc<FiniteCmdp>,
+    specification: Specification,
+    answer: Solution,
+    /// Where there are several end components.
+    sure: Option<AlmostSure>,
+    /// What each end component has of the expected optimum, where there are several.
+    shares: Vec<Share>,
+    /// Whether nothing stopped it, and the gap was reached.
+    complete: bool,
+    communicating: bool,
+    /// The number of end components.
+    parts: usize,
+    /// The range of each requirement's reward over the whole model.
+    ranges: Vec<f64>,
+    seconds: f64,
+}
+
+/// What one end component has of the expected optimum.
+#[derive(Debug)]
+struct Share {
+    states: usize,
+    /// Its first state.
+    first: String,
+    /// The probability to end there.
+    mass: f64,
+    /// V₀ … V_m there; none where nothing ends.
+    values: Option<Values>,
+}
+
+/// Solves a finite problem until the certified bounds are close enough, or until it is stopped: what is proved by then is a
+/// result too. `name` is the input's name in messages; `observer` receives [`Event::Round`] after every round.
+pub fn solve(
+    name: &str,
+    input: Input,
+    settings: &SolveSettings,
+    control: &Control,
+    observer: &mut dyn FnMut(&Event<'_>) -> ControlFlow<()>,
+) -> Result<SolveResult, Error> {
+    solve_finite(FiniteProblem::of(name, input)?, settings, control, observer)
+}
+
+fn solve_finite(
+    problem: FiniteProblem,
+    settings: &SolveSettings,
+    control: &Control,
+    observer: &mut dyn FnMut(&Event<'_>) -> ControlFlow<()>,
+) -> Result<SolveResult, Error> {
+    let task = problem.task()?;
+    let options = settings.options();
+    let mut rounds = Rounds::new(settings, objective_sign(&task), control, observer);
+    let answer = solve_task(&task, &options, &mut |round| rounds.look("", round));
+    let answer = answer.map_err(|error| rounds.error(error))?;
+    let communicating = task.structure().is_communicating();
+    let (mut sure, mut shares) = (None, Vec::new());
+    if let (Solution::Optimal(optimum), false) = (&answer, communicating) {
+        shares = shares_of(&task, optimum)?;
+        if !control.stop.requested() {
+            let found = almost_sure_observed(&task, &options, &mut |round| rounds.look("parts, ", round));
+            sure = match found {
+                Err(SolveError::Stopped) => None,
+                found => Some(found?),
+            };
+        }
+    }
+    let parts = task.structure().end_components.len();
+    let ranges = task.in_model_units().scales().to_vec();
+    let specification = task.specification().clone();
+    let reached = match &answer {
+        Solution::Optimal(optimum) => optimum.reached,
+        Solution::Infeasible(_) => true,
+    };
+    let (complete, seconds) = (reached && !control.stop.requested(), rounds.start.elapsed().as_secs_f64());
+    let model = problem.model;
+    Ok(SolveResult {
+        model,
+        specification,
+        answer,
+        sure,
+        shares,
+        complete,
+        communicating,
+        parts,
+        ranges,
+        seconds,
+    })
+}
+
+/// Where the policies of the mixture end.
+fn shares_of(task: &FiniteTask<'_>, optimum: &Optimum) -> Result<Vec<Share>, Error> {
+    let model = task.model();
+    let mut occupancy = vec![0.0; model.choice_count()];
+    for policy in &optimum.mixture {
+        let own = task.occupancy(&policy.actions)?;
+        occupancy.iter_mut().zip(own).for_each(|(all, own)| *all += policy.weight * own);
+    }
+    let share = |states: &Vec<usize>| -> Result<Share, Error> {
+        let choices = || states.iter().flat_map(|&s| model.choices(s));
+        let mass: f64 = choices().map(|c| occupancy[c]).sum();
+        let value = |i: usize| choices().map(|c| occupancy[c] * task.rewards(c)[i]).sum::<f64>() / mass;
+        let values = (mass > 1e-9).then(|| Values::new((0..=task.len()).map(value).collect())).transpose()?;
+        let mass = if values.is_some() { mass } else { 0.0 };
+        Ok(Share { states: states.len(), first: model.state_name(states[0]).into_owned(), mass, values })
+    };
+    task.structure().end_components.iter().map(share).collect()
+}
+
+impl SolveResult {
+    /// True if the requirements can be met.
+    pub fn feasible(&self) -> bool {
+        matches!(self.answer, Solution::Optimal(_))
+    }
+
+    /// The solution, in the signs of the paper.
+    pub fn answer(&self) -> &Solution {
+        &self.answer
+    }
+
+    /// The objective and the requirements.
+    pub fn specification(&self) -> &Specification {
+        &self.specification
+    }
+
+    /// The model.
+    pub fn model(&self) -> &FiniteCmdp {
+        &self.model
+    }
+
+    /// True if nothing stopped it, and the gap was reached.
+    pub fn complete(&self) -> bool {
+        self.complete
+    }
+
+    /// The number of end components.
+    pub fn end_components(&self) -> usize {
+        self.parts
+    }
+
+    /// The optimum on almost every path, where there are several end components.
+    pub fn almost_sure(&self) -> Option<&AlmostSure> {
+        self.sure.as_ref()
+    }
+
+    /// The range of each requirement's reward over the whole model.
+    pub fn ranges(&self) -> &[f64] {
+        &self.ranges
+    }
+
+    /// Writes the solution so that `acrl run` can execute it.
+    pub fn save_policy(&self, path: &Path) -> Result<(), Error> {
+        let Solution::Optimal(optimum) = &self.answer else {
+            bail!("no policy is written to {}: the requirements cannot be met", path.display());
+        };
+        let task = FiniteTask::new(&self.model, &self.specification)?;
+        let answer = match &self.sure {
+            None if self.communicating => Executable::new(&task, optimum),
+            Some(sure) => Executable::almost_sure(&task, sure).ok_or_else(|| {
+                Error::Input(format!(
+                    "no policy is written to {}: on no policy's paths are the requirements met for sure, and a run is \
+                     one path",
+                    path.display()
+                ))
+            })?,
+            None => bail!(
+                "no policy is written to {}: stopped before it was known what can be had on almost every path",
+                path.display()
+            ),
+        };
+        SolutionFile { model: self.model.clone(), specification: self.specification.clone(), answer }
+            .save(path)
+    }
+
+    /// The sign that turns r₀ back into the user's objective.
+    pub fn sign(&self) -> f64 {
+        self.specification.objective().map_or(1.0, acrl::Objective::sign)
+    }
+
+    /// Values by name, in the user's signs.
+    pub fn values(&self, values: &Values) -> Named<f64> {
+        named_values(&self.specification, values)
+    }
+
+    fn named<T: Copy>(&self, values: &[T]) -> Named<T> {
+        self.specification.names().into_iter().zip(values.iter().copied()).collect()
+    }
+}
+
+/// The sign that turns r₀ back into the user's objective.
+pub(crate) fn objective_sign(task: &FiniteTask<'_>) -> f64 {
+    task.specification().objective().map_or(1.0, acrl::Objective::sign)
+}

@@ -1,0 +1,300 @@
+//! `acrl solve` beyond the optimum: time limits, rounds, sweeps, parts, certificates, and answers that are executed.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use acrl::FiniteCmdp;
+use serde_json::Value;
+
+#[path = "common/program.rs"]
+mod program;
+
+use program::{acrl, close, json, number};
+
+fn save(model: &FiniteCmdp, folder: &Path, name: &str) -> String {
+    let path = folder.join(name);
+    std::fs::write(&path, acrl_exact::npz::write(model)).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+/// A square grid of rough ground with moves that may slip: r0 is paid here and there, r1 in a far corner.
+fn grid(side: usize) -> FiniteCmdp {
+    let mut b = FiniteCmdp::builder(["r0", "r1"]);
+    (0..side * side).for_each(|s| _ = b.state(s.to_string()));
+    let mut seed = 1u64;
+    let mut draw = || {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (seed >> 40) as f64 / (1u64 << 24) as f64
+    };
+    for s in 0..side * side {
+        let (x, y) = (s % side, s / side);
+        let corner = if x + y + 12 >= 2 * side { 1.0 } else { 0.0 };
+        let rewards = [draw().powi(4), corner * draw()];
+        let next = [
+            (x + 1).min(side - 1) + y * side,
+            x.saturating_sub(1) + y * side,
+            x + (y + 1).min(side - 1) * side,
+            x + y.saturating_sub(1) * side,
+        ];
+        for (a, &to) in next.iter().enumerate() {
+            let slip = next[(a + 1) % 4];
+            let mut targets = vec![(to, 0.9)];
+            if slip == to {
+                targets[0].1 = 1.0
+            } else {
+                targets.push((slip, 0.1))
+            }
+            b.choice(s, a.to_string(), &targets, &rewards);
+        }
+    }
+    b.build().unwrap()
+}
+
+#[test]
+fn time_limit_gives_the_best_solution_so_far() {
+    let folder = tempfile::tempdir().unwrap();
+    let (model, log) = (save(&grid(60), folder.path(), "grid.npz"), folder.path().join("rounds.jsonl"));
+    let limited = ["solve", &model, "--maximize", "r0", "--gap", "1e-9", "--time-limit", "0.01s"];
+    let output =
+        acrl(&[&limited[..], &["--require", "r1>=0", "--json", "--log", log.to_str().unwrap()]].concat());
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{stderr}");
+    assert!(stderr.contains("stopped at a gap of"), "{stderr}");
+    let object: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((object["status"].as_str(), &object["complete"]), (Some("optimal"), &Value::Bool(false)));
+    assert!(number(&object["gap"]) > 1e-9);
+    assert!(number(&object["bounds"][0]) <= number(&object["objective"]) + 1e-9);
+    // The last round that was logged is the answer's.
+    let log = std::fs::read_to_string(log).unwrap();
+    let last: Value = serde_json::from_str(log.lines().last().unwrap()).unwrap();
+    assert_eq!(last["type"], "round");
+    assert_eq!((&last["data"]["lower"], &last["data"]["gap"]), (&object["bounds"][0], &object["gap"]));
+    assert_eq!(last["data"]["round"], object["rounds"]);
+    // Without a policy that meets the requirements there is nothing to give.
+    let output =
+        acrl(&["solve", &model, "--maximize", "r1", "--require", "r0>=0.9", "--time-limit", "0.01s"]);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{stderr}");
+    assert!(stderr.contains("--time-limit") && output.stdout.is_empty(), "{stderr}");
+}
+
+/// No solver of this precision closes such a gap: it gives up, and says so to people and to programs.
+#[test]
+fn unreached_gap_is_reported_as_incomplete() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = save(&grid(20), folder.path(), "grid.npz");
+    let asked = ["solve", &model, "--maximize", "r0", "--require", "r1>=0.05", "--gap", "1e-17"];
+    let output = acrl(&[&asked[..], &["--json"]].concat());
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{stderr}");
+    assert!(stderr.contains("stopped at a gap of"), "{stderr}");
+    let object: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((object["status"].as_str(), &object["complete"]), (Some("optimal"), &Value::Bool(false)));
+    assert!(number(&object["gap"]) > 1e-17);
+    let text = String::from_utf8_lossy(&acrl(&asked).stdout).into_owned();
+    assert!(text.contains("best found: r0 =") && !text.contains("optimal"), "{text}");
+    // At the default it is reached.
+    let object = json(&["solve", &model, "--maximize", "r0", "--require", "r1>=0.05"]).0;
+    assert_eq!(object["complete"], true);
+    assert!(number(&object["gap"]) <= 1e-6);
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_gives_the_best_solution_so_far() {
+    let folder = tempfile::tempdir().unwrap();
+    let (model, log) = (save(&grid(150), folder.path(), "grid.npz"), folder.path().join("rounds.jsonl"));
+    let child = Command::new(env!("CARGO_BIN_EXE_acrl"))
+        .args([
+            "solve",
+            &model,
+            "--maximize",
+            "r0",
+            "--require",
+            "r1>=0.05",
+            "--gap",
+            "1e-11",
+            "--json",
+            "--log",
+        ])
+        .arg(&log)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // As soon as there is something to report.
+    let begin = Instant::now();
+    let known = || {
+        let text = std::fs::read_to_string(&log).unwrap_or_default();
+        text.lines().any(|line| line.ends_with('}') && !line.contains("\"lower\":null"))
+    };
+    while !known() {
+        assert!(begin.elapsed() < Duration::from_secs(120), "no round in two minutes");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let object: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((object["status"].as_str(), &object["complete"]), (Some("optimal"), &Value::Bool(false)));
+    assert!(number(&object["bounds"][0]) <= number(&object["bounds"][1]));
+}
+
+#[test]
+fn slope_of_a_sweep_is_the_price() {
+    let folder = tempfile::tempdir().unwrap();
+    let report = folder.path().join("report");
+    let (object, status) =
+        json(&["solve", "monitoring", "--sweep", "r1>=0.1..0.7:13", "--out-dir", report.to_str().unwrap()]);
+    assert_eq!((object["requirement"].as_str(), status), (Some("r1"), 0));
+    let points = object["sweep"].as_array().unwrap();
+    assert_eq!(points.len(), 13);
+    close(&points[0]["bound"], 0.1, 1e-12);
+    let feasible: Vec<&Value> = points.iter().filter(|p| p["status"] == "optimal").collect();
+    assert!(feasible.len() > 5 && points.last().unwrap()["status"] == "infeasible");
+    for point in &feasible {
+        let bound = format!("r1>={}", number(&point["bound"]));
+        let (alone, _) = json(&["solve", "monitoring", "--require", &bound]);
+        close(&point["objective"], number(&alone["objective"]), 1e-6);
+    }
+    for pair in feasible.windows(2) {
+        let slope = (number(&pair[1]["objective"]) - number(&pair[0]["objective"]))
+            / (number(&pair[1]["bound"]) - number(&pair[0]["bound"]));
+        let price = |i: usize| number(&pair[i]["multipliers"]["r1"]);
+        assert!(-slope >= price(0) - 1e-6 && -slope <= price(1) + 1e-6, "{slope} {pair:?}");
+    }
+    for name in ["report.html", "figures/sweep.svg", "figures/sweep.png", "data/sweep.csv"] {
+        assert!(report.join(name).exists(), "{name}");
+    }
+    let text = String::from_utf8(acrl(&["solve", "monitoring", "--sweep", "r1>=0.1..0.7:4"]).stdout).unwrap();
+    assert!(text.contains("r1 >=") && text.contains("infeasible") && text.contains("price"), "{text}");
+    // Nowhere: the exit status says so. On the other side and downwards it is a curve too.
+    assert_eq!(json(&["solve", "monitoring", "--sweep", "r1>=0.8..0.9:3"]).1, 1);
+    let (object, _) = json(&["solve", "monitoring", "--minimize", "r0", "--sweep", "r2<=0.6..0.4:3"]);
+    assert_eq!(object["sweep"][0]["bound"], 0.6);
+    for text in ["r1>=0.1", "r1>=0.1..0.2:1", "nobody>=0..1:3"] {
+        assert_eq!(acrl(&["solve", "monitoring", "--sweep", text]).status.code(), Some(2), "{text}");
+    }
+}
+
+#[test]
+fn infeasibility_proof_is_one_sentence() {
+    let text = |args: &[&str]| String::from_utf8(acrl(args).stdout).unwrap();
+    let both = text(&["solve", "monitoring", "--require", "r1>=0.55", "--require", "r2>=0.55"]);
+    assert!(
+        both.contains("No policy has 0.5 r1 + 0.5 r2 above 0.5, and the bounds together ask for 0.55."),
+        "{both}"
+    );
+    let one = text(&["solve", "monitoring", "--require", "r1<=-0.5"]);
+    assert!(one.contains("No policy has r1 below 0, and the bound asks for -0.5."), "{one}");
+}
+
+/// A hub leads to a trap that pays most and serves nobody, to one that only serves, or by chance to one of two rooms.
+fn parts() -> FiniteCmdp {
+    let mut b = FiniteCmdp::builder(["r0", "r1"]);
+    (0..7).for_each(|s| _ = b.state(s.to_string()));
+    b.choice(0, "trap", &[(1, 1.0)], &[0.0, 0.0]);
+    b.choice(0, "serve", &[(6, 1.0)], &[0.0, 0.0]);
+    b.choice(0, "rooms", &[(2, 0.3), (4, 0.3), (0, 0.4)], &[0.0, 0.0]);
+    b.choice(1, "stay", &[(1, 1.0)], &[5.0, 0.0]);
+    b.choice(6, "stay", &[(6, 1.0)], &[0.0, 1.0]);
+    for (first, pay) in [(2, 1.0), (4, 0.5)] {
+        b.choice(first, "earn", &[(first, 1.0)], &[pay, 0.0]);
+        b.choice(first, "over", &[(first + 1, 1.0)], &[0.0, 0.0]);
+        b.choice(first + 1, "serve", &[(first + 1, 0.9), (first, 0.1)], &[0.0, 1.0]);
+    }
+    b.build().unwrap()
+}
+
+fn policy(folder: &Path) -> (PathBuf, String) {
+    let path = folder.join("answer.safetensors");
+    let text = path.to_str().unwrap().to_owned();
+    (path, text)
+}
+
+#[test]
+fn end_components_are_listed_and_the_almost_sure_optimum_is_executed() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = save(&parts(), folder.path(), "parts.npz");
+    let (_, file) = policy(folder.path());
+    let ask = ["solve", &model, "--maximize", "r0", "--require", "r1>=0.25"];
+    let (object, _) = json(&[&ask[..], &["--policy", &file]].concat());
+    // Three of four runs to the trap, one to serve.
+    close(&object["objective"], 3.75, 1e-6);
+    let components = object["components"].as_array().unwrap();
+    assert_eq!(components.len(), 4);
+    close(&components[0]["mass"], 0.75, 1e-6);
+    assert_eq!((&components[0]["first"], &components[0]["states"]), (&Value::from("1"), &Value::from(1)));
+    assert_eq!(components[0]["almost_sure"], Value::Null);
+    close(&components[3]["mass"], 0.25, 1e-6);
+    let total: f64 = components.iter().map(|c| number(&c["mass"])).sum();
+    assert!((total - 1.0).abs() < 1e-9);
+    let sure: f64 = components
+        .iter()
+        .filter(|c| c["almost_sure"].is_object())
+        .map(|c| number(&c["almost_sure"]["mass"]) * number(&c["almost_sure"]["objective"]))
+        .sum();
+    close(&object["almost_sure"], sure, 1e-6);
+    let text = String::from_utf8(acrl(&ask).stdout).unwrap();
+    assert!(text.contains("share of runs") && text.contains("cannot be met"), "{text}");
+    // Every run is one path; on average over many runs they have the certified value.
+    for mixture in [&[][..], &["--time-sharing"]] {
+        let (run, status) = json(&[&["run", &file, "--steps", "100000", "--runs", "100"], mixture].concat());
+        assert_eq!((status, run["met"].as_bool()), (0, Some(true)), "{run}");
+        close(&run["averages"]["r0"], sure, 0.05);
+        close(&run["optimum"], sure, 1e-6);
+        assert!(number(&run["worst"]["r1"]) > 0.24, "{run}");
+    }
+}
+
+#[test]
+fn solved_policy_runs_by_multipliers_and_by_time_sharing() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, file) = policy(folder.path());
+    // A small model with π(λ) from the model itself, and a larger one with the policies of the file.
+    let larger = save(&grid(40), folder.path(), "grid.npz");
+    for (problem, extra, acting, steps) in [
+        ("queue", vec![], "exact", "2000000"),
+        (larger.as_str(), vec!["--maximize", "r0", "--require", "r1>=0.1"], "policy_set", "10000000"),
+    ] {
+        let (solved, _) = json(&[&["solve", problem, "--policy", &file], &extra[..]].concat());
+        for (mixture, acting) in [(&[][..], acting), (&["--time-sharing"], "time_sharing")] {
+            let (run, status) = json(&[&["run", &file, "--steps", steps], mixture].concat());
+            assert_eq!((status, run["executor"].as_str()), (0, Some(acting)), "{run}");
+            for (name, value) in solved["values"].as_object().unwrap() {
+                close(&run["averages"][name], number(value), 0.015 * number(value).abs().max(0.3));
+            }
+        }
+    }
+    // Other bounds by multipliers, other things not at all.
+    let (solved, _) = json(&["solve", "queue", "--policy", &file]);
+    let first = &solved["specification"]["requirements"][0];
+    let sign = if first["direction"] == "at_least" { ">=" } else { "<=" };
+    let bound = format!("{}{sign}{}", first["reward"].as_str().unwrap(), 1.1 * number(&first["bound"]));
+    assert_eq!(json(&["run", &file, "--require", &bound, "--steps", "400000"]).1, 0);
+    for wrong in [&["--time-sharing", "--require", &bound][..], &["--require", "nobody>=1"]] {
+        let output = acrl(&[&["run", &file], wrong].concat());
+        assert_eq!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    assert_eq!(acrl(&["run", "queue", "--time-sharing"]).status.code(), Some(2));
+    assert_eq!(json(&["solve", &file]).0["objective"], solved["objective"], "the model is in it");
+    // Damage is noticed.
+    let mut bytes = std::fs::read(&path).unwrap();
+    let at = bytes.len() - 20;
+    bytes[at] ^= 1;
+    std::fs::write(&path, bytes).unwrap();
+    let output = acrl(&["run", &file]);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(2) && stderr.contains("damaged"), "{stderr}");
+}
+
+#[test]
+fn no_policy_is_written_for_infeasible_problems() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, file) = policy(folder.path());
+    let output = acrl(&["solve", "monitoring", "--require", "r1>=0.9", "--policy", &file]);
+    assert!(output.status.code() == Some(1) && !path.exists());
+    assert!(String::from_utf8_lossy(&output.stderr).contains("there is no policy to write"));
+}

@@ -1,0 +1,406 @@
+//! Curves and progress of a run, collected from its events as they are written.
+
+use acrl::Direction;
+use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, Visitor};
+
+/// The most points of a curve.
+const POINTS: usize = 1000;
+
+/// A line of `events.jsonl`. Numbers that are not finite are `null` there.
+#[derive(Deserialize)]
+#[serde(tag = "type", content = "data", rename_all = "snake_case")]
+enum Line {
+    Requirements(Vec<Bounded>),
+    Started { requirements: Vec<String>, steps: u64 },
+    Snapshot(Snapshot),
+    Epoch { step: u64, multipliers: Vec<Option<f64>> },
+    Finished { steps: u64, certificate: Certificate },
+    Iteration { iteration: u64, total: u64, steps: u64, metrics: Metrics },
+}
+
+#[derive(Deserialize)]
+struct Bounded {
+    name: String,
+    bound: f64,
+    direction: Direction,
+}
+
+#[derive(Deserialize)]
+struct Snapshot {
+    steps: u64,
+    total: u64,
+    runs: u64,
+    objective: Option<[Option<f64>; 3]>,
+    averages: Vec<[Option<f64>; 3]>,
+    multipliers: Vec<[Option<f64>; 3]>,
+    shortfalls: Vec<Option<f64>>,
+    #[serde(default)]
+    tolerances: Vec<f64>,
+}
+
+#[derive(Deserialize)]
+struct Certificate {
+    requirements: Vec<RequirementCertificate>,
+}
+
+#[derive(Deserialize)]
+struct RequirementCertificate {
+    name: String,
+    bound: f64,
+    direction: Direction,
+    average: Option<f64>,
+    shortfall: Option<f64>,
+}
+
+/// Names and numbers, in their order.
+struct Metrics(Vec<(String, Option<f64>)>);
+
+impl<'de> Deserialize<'de> for Metrics {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct InOrder;
+        impl<'de> Visitor<'de> for InOrder {
+            type Value = Metrics;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("names and numbers")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Metrics, A::Error> {
+                let mut metrics = Vec::new();
+                while let Some(metric) = map.next_entry()? {
+                    metrics.push(metric);
+                }
+                Ok(Metrics(metrics))
+            }
+        }
+        deserializer.deserialize_map(InOrder)
+    }
+}
+
+/// A point of a curve: the mean of several runs, the least and the most. NaN where there is no number.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Point {
+    pub(crate) x: f64,
+    pub(crate) mean: f64,
+    pub(crate) least: f64,
+    pub(crate) most: f64,
+}
+
+/// A curve of any length in at most [`POINTS`] points: every 2^k-th, and the last.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Curve {
+    kept: Vec<Point>,
+    last: Option<Point>,
+    seen: u64,
+    /// log₂ of how many points come to one that is kept.
+    halvings: u32,
+}
+
+impl Curve {
+    fn push(&mut self, x: u64, [mean, least, most]: [Option<f64>; 3]) {
+        let number = |y: Option<f64>| y.unwrap_or(f64::NAN);
+        let point = Point { x: x as f64, mean: number(mean), least: number(least), most: number(most) };
+        self.last = None;
+        if self.seen.is_multiple_of(1 << self.halvings) {
+            self.kept.push(point);
+            if self.kept.len() >= POINTS {
+                let mut even = false;
+                self.kept.retain(|_| {
+                    even = !even;
+                    even
+                });
+                self.halvings += 1;
+                self.last = Some(point);
+            }
+        } else {
+            self.last = Some(point);
+        }
+        self.seen += 1;
+    }
+
+    fn one(&mut self, x: u64, y: Option<f64>) {
+        self.push(x, [y; 3]);
+    }
+
+    pub(crate) fn points(&self) -> impl Iterator<Item = Point> + '_ {
+        self.kept.iter().copied().chain(self.last)
+    }
+
+    pub(crate) fn latest(&self) -> Option<Point> {
+        self.last.or(self.kept.last().copied())
+    }
+}
+
+/// What is known of one requirement.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Tracked {
+    pub(crate) name: String,
+    /// The level and its side.
+    pub(crate) bound: Option<(f64, Direction)>,
+    /// The certified shortfall that still counts as met.
+    pub(crate) tolerance: Option<f64>,
+    pub(crate) averages: Curve,
+    pub(crate) multipliers: Curve,
+    /// Certified, of the worst run.
+    pub(crate) shortfalls: Curve,
+}
+
+impl Tracked {
+    /// Whether it is met so far: by the certificate, in the worst run. `None` if the tolerance is not known.
+    pub(crate) fn met(&self) -> Option<bool> {
+        Some(self.shortfalls.latest()?.mean <= self.tolerance?)
+    }
+
+    /// Whether the average of the worst run keeps the bound.
+    pub(crate) fn strict(&self) -> Option<bool> {
+        let (average, (bound, direction)) = (self.averages.latest()?, self.bound?);
+        Some(match direction {
+            Direction::AtLeast => average.least >= bound,
+            Direction::AtMost => average.most <= bound,
+        })
+    }
+
+    /// Forgets what was measured.
+    fn clear(&mut self) {
+        (self.averages, self.multipliers, self.shortfalls) = Default::default();
+    }
+}
+
+/// How far something has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Progress {
+    pub(crate) done: u64,
+    pub(crate) total: u64,
+}
+
+/// A run as far as its events go: a training, an execution, or one after the other.
+#[derive(Debug, Clone, Default)]
+pub struct LiveRun {
+    /// Iterations, once there is one.
+    pub(crate) training: Option<Progress>,
+    /// Environment steps of the training so far.
+    pub(crate) training_steps: u64,
+    /// Training metrics over environment steps, by name.
+    pub(crate) metrics: Vec<(String, Curve)>,
+    /// Steps, once there is an execution.
+    pub(crate) execution: Option<Progress>,
+    /// How many runs the numbers are over, if it is said.
+    pub(crate) runs: Option<u64>,
+    /// Its average so far.
+    pub(crate) objective: Curve,
+    pub(crate) requirements: Vec<Tracked>,
+    /// Whether the multipliers are those at the ends of epochs, and so constant in between.
+    pub(crate) epochs: bool,
+    /// True if the last event is the end of an execution.
+    pub finished: bool,
+}
+
+impl LiveRun {
+    /// Takes a line of `events.jsonl`. Unknown kinds are skipped: a later version may have written them.
+    pub fn line(&mut self, line: &[u8]) {
+        let Ok(line) = serde_json::from_slice(line) else { return };
+        self.finished = false;
+        match line {
+            Line::Requirements(bounded) => self.bounded(bounded),
+            Line::Started { requirements, steps } => self.started(&requirements, steps),
+            Line::Snapshot(snapshot) => self.snapshot(&snapshot),
+            // Of one run; snapshots say more.
+            Line::Epoch { .. } if self.runs.is_some() => {}
+            Line::Epoch { step, multipliers } => {
+                self.execution.get_or_insert_default().done = step;
+                self.epochs = true;
+                for (tracked, multiplier) in self.requirements.iter_mut().zip(multipliers) {
+                    tracked.multipliers.one(step, multiplier);
+                }
+            }
+            Line::Finished { steps, certificate } => self.finished(steps, certificate),
+            Line::Iteration { iteration, total, steps, metrics } => {
+                self.iteration(iteration, total, steps, metrics);
+            }
+        }
+    }
+
+    /// True before the first event that can be shown.
+    pub fn is_empty(&self) -> bool {
+        self.training.is_none() && self.execution.is_none()
+    }
+
+    /// True after the last iteration of a training without an execution.
+    pub fn trained(&self) -> bool {
+        self.execution.is_none() && self.training.is_some_and(|training| training.done >= training.total)
+    }
+
+    fn bounded(&mut self, bounded: Vec<Bounded>) {
+        for (i, requirement) in bounded.into_iter().enumerate() {
+            let tracked = match self.requirements.iter_mut().position(|t| t.name == requirement.name) {
+                Some(known) => &mut self.requirements[known],
+                None => {
+                    let at = i.min(self.requirements.len());
+                    self.requirements.insert(at, Tracked { name: requirement.name, ..Tracked::default() });
+                    &mut self.requirements[at]
+                }
+            };
+            tracked.bound = Some((requirement.bound, requirement.direction));
+        }
+    }
+
+    fn started(&mut self, names: &[String], steps: u64) {
+        let known = std::mem::take(&mut self.requirements);
+        self.requirements = names
+            .iter()
+            .map(|name| match known.iter().find(|tracked| tracked.name == *name) {
+                Some(tracked) => {
+                    let mut tracked = tracked.clone();
+                    tracked.clear();
+                    tracked
+                }
+                None => Tracked { name: name.clone(), ..Tracked::default() },
+            })
+            .collect();
+        self.execution = Some(Progress { done: 0, total: steps });
+        (self.runs, self.epochs, self.objective) = (None, false, Curve::default());
+    }
+
+    fn snapshot(&mut self, snapshot: &Snapshot) {
+        let Snapshot { steps, total, runs, objective, averages, multipliers, shortfalls, tolerances } =
+            snapshot;
+        self.execution = Some(Progress { done: *steps, total: *total });
+        self.runs = Some(*runs);
+        if std::mem::take(&mut self.epochs) {
+            self.requirements.iter_mut().for_each(Tracked::clear);
+        }
+        if let Some(objective) = objective {
+            self.objective.push(*steps, *objective);
+        }
+        for (i, tracked) in self.requirements.iter_mut().enumerate() {
+            if let Some(average) = averages.get(i) {
+                tracked.averages.push(*steps, *average);
+            }
+            if let Some(multiplier) = multipliers.get(i) {
+                tracked.multipliers.push(*steps, *multiplier);
+            }
+            if let Some(shortfall) = shortfalls.get(i) {
+                tracked.shortfalls.one(*steps, *shortfall);
+            }
+            tracked.tolerance = tolerances.get(i).copied();
+        }
+    }
+
+    fn finished(&mut self, steps: u64, certificate: Certificate) {
+        self.finished = true;
+        self.execution.get_or_insert_default().done = steps;
+        for certified in certificate.requirements {
+            let known = self.requirements.iter_mut().find(|tracked| tracked.name == certified.name);
+            let Some(tracked) = known else { continue };
+            tracked.bound = Some((certified.bound, certified.direction));
+            // Of one run; what is known of all runs says more.
+            if tracked.averages.seen == 0 {
+                tracked.averages.one(steps, certified.average);
+                tracked.shortfalls.one(steps, certified.shortfall);
+            }
+        }
+    }
+
+    fn iteration(&mut self, iteration: u64, total: u64, steps: u64, metrics: Metrics) {
+        // Another training begins.
+        if self.training.is_some_and(|training| iteration <= training.done) {
+            self.metrics.clear();
+        }
+        self.training = Some(Progress { done: iteration, total });
+        self.training_steps = steps;
+        for (name, value) in metrics.0 {
+            let known = self.metrics.iter().position(|(known, _)| *known == name);
+            let at = known.unwrap_or(self.metrics.len());
+            if known.is_none() {
+                self.metrics.push((name, Curve::default()));
+            }
+            self.metrics[at].1.one(steps, value);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    pub(crate) fn live(lines: &[&str]) -> LiveRun {
+        let mut live = LiveRun::default();
+        lines.iter().for_each(|line| live.line(line.as_bytes()));
+        live
+    }
+
+    #[test]
+    fn long_curves_are_thinned_and_keep_the_last_point() {
+        let mut curve = Curve::default();
+        for x in 0..100_000_u64 {
+            curve.one(x, Some(x as f64));
+            let points: Vec<f64> = curve.points().map(|point| point.x).collect();
+            if x.is_multiple_of(997) || x < 3000 {
+                assert!(
+                    points.len() <= POINTS && points.len() as u64 >= (x + 1).min(POINTS as u64 / 2 - 1),
+                    "{x}"
+                );
+                assert!(points.is_sorted_by(|a, b| a < b), "{x}");
+                assert_eq!((points[0], points[points.len() - 1]), (0.0, x as f64));
+                assert_eq!(curve.latest().unwrap().x, x as f64);
+            }
+        }
+    }
+
+    #[test]
+    fn an_execution_is_followed_with_its_bounds() {
+        let mut live = live(&[
+            r#"{"type":"requirements","data":[{"name":"a","bound":0.3,"direction":"at_least"},{"name":"b","bound":2,"direction":"at_most"}]}"#,
+            r#"{"type":"started","data":{"requirements":["a","b"],"steps":100}}"#,
+            r#"{"type":"snapshot","data":{"steps":50,"total":100,"runs":3,"averages":[[0.35,0.29,0.4],[1,0.9,1.1]],"multipliers":[[1,0,2],[0,0,0]],"shortfalls":[0.1,null],"objective":[0.5,0.4,0.6],"first":[1,0],"tolerances":[0.1,0.1]}}"#,
+            r#"{"type":"tomorrow's","data":{}}"#,
+            "not JSON",
+        ]);
+        assert_eq!(live.execution, Some(Progress { done: 50, total: 100 }));
+        let strict: Vec<_> = live.requirements.iter().map(Tracked::strict).collect();
+        assert_eq!(strict, [Some(false), Some(true)], "the worst run counts, on the side that hurts");
+        let met: Vec<_> = live.requirements.iter().map(Tracked::met).collect();
+        assert_eq!(met, [Some(true), Some(false)], "what is not known is not met");
+        assert_eq!(live.objective.latest().unwrap().least, 0.4);
+        assert!(live.requirements[1].shortfalls.latest().unwrap().mean.is_nan());
+        assert!(!live.finished);
+        live.line(
+            br#"{"type":"finished","data":{"steps":100,"certificate":{"steps":100,"requirements":[]}}}"#,
+        );
+        assert!(live.finished);
+        live.line(br#"{"type":"started","data":{"requirements":["a","b"],"steps":7}}"#);
+        assert!(!live.finished && live.requirements[0].averages.latest().is_none());
+        assert_eq!(live.requirements[0].bound, Some((0.3, Direction::AtLeast)), "bounds are kept");
+    }
+
+    #[test]
+    fn log_of_one_run_gives_multipliers_by_epoch() {
+        let live = live(&[
+            r#"{"type":"started","data":{"requirements":["r1"],"steps":20}}"#,
+            r#"{"type":"epoch","data":{"k":0,"step":10,"steps":10,"multipliers":[0.5],"length":10}}"#,
+            r#"{"type":"epoch","data":{"k":1,"step":20,"steps":10,"multipliers":[0.25],"length":10}}"#,
+            r#"{"type":"finished","data":{"steps":20,"certificate":{"steps":20,"requirements":[{"name":"r1","bound":0.3,"direction":"at_least","average":0.31,"shortfall":0}]}}}"#,
+        ]);
+        let multipliers: Vec<f64> = live.requirements[0].multipliers.points().map(|p| p.mean).collect();
+        assert_eq!(multipliers, [0.5, 0.25]);
+        assert!(live.epochs && live.finished);
+        assert_eq!((live.requirements[0].met(), live.requirements[0].strict()), (None, Some(true)));
+    }
+
+    #[test]
+    fn a_training_has_a_curve_per_metric_and_restarts() {
+        let mut live = live(&[
+            r#"{"type":"iteration","data":{"iteration":1,"total":2,"steps":100,"metrics":{"reward":0.5,"loss":null}}}"#,
+            r#"{"type":"iteration","data":{"iteration":2,"total":2,"steps":200,"metrics":{"reward":0.6,"loss":0.1}}}"#,
+        ]);
+        let names: Vec<_> = live.metrics.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["reward", "loss"]);
+        assert!(live.trained());
+        live.line(
+            br#"{"type":"iteration","data":{"iteration":1,"total":9,"steps":50,"metrics":{"return":1}}}"#,
+        );
+        assert_eq!(live.training, Some(Progress { done: 1, total: 9 }));
+        assert_eq!(live.metrics.len(), 1);
+    }
+}

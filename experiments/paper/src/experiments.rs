@@ -1,0 +1,130 @@
+//! The experiments, and which figures and claims come out of each.
+
+use crate::{Found, Plan, continuous, duality, example_1, fig_4, fig_7, guarantees};
+use acrl_app::Error;
+
+/// Something to run, and what comes out of it.
+pub(crate) struct Experiment {
+    pub(crate) what: &'static str,
+    pub(crate) figures: &'static [&'static str],
+    pub(crate) claims: &'static [&'static str],
+    /// How long it takes, about: in seconds of one core.
+    pub(crate) units: u64,
+    pub(crate) run: fn(&Plan<'_>) -> Result<Found, Error>,
+}
+
+/// All experiments.
+pub(crate) const EXPERIMENTS: &[Experiment] = &[
+    Experiment {
+        what: "Section IV: training and executing A-CRL",
+        figures: &["fig5", "fig6"],
+        claims: &[
+            "fig5-one",
+            "fig5-two",
+            "fig5-demand",
+            "fig5-outside",
+            "fig6-all-runs",
+            "fig6-mean",
+            "fig6-switching",
+            "fig6-order",
+        ],
+        units: 100,
+        run: continuous::a_crl,
+    },
+    Experiment {
+        what: "the problem of Example 1",
+        figures: &["fig1"],
+        claims: &["optimal-policy"],
+        units: 1,
+        run: example_1::problem,
+    },
+    Experiment {
+        what: "the augmented state",
+        figures: &["fig2"],
+        claims: &["augmented-state"],
+        units: 1,
+        run: example_1::augmented_state,
+    },
+    Experiment {
+        what: "A-CRL on Example 1",
+        figures: &["fig3"],
+        claims: &["fig3-average", "fig3-rollouts", "fig3-switch", "typo-switch"],
+        units: 1,
+        run: example_1::a_crl,
+    },
+    Experiment {
+        what: "primal-dual on Example 1",
+        figures: &["fig4"],
+        claims: &[
+            "fig4-average",
+            "fig4-oscillates",
+            "fig4-lag",
+            "fig4-overshoot",
+            "fig4-stopped",
+            "typo-fig4",
+        ],
+        units: 4,
+        run: fig_4::primal_dual_on_example_1,
+    },
+    Experiment { what: "fixed weights", figures: &[], claims: &["o1"], units: 1, run: duality::o1 },
+    Experiment { what: "dual descent", figures: &[], claims: &["o2"], units: 1, run: duality::o2 },
+    Experiment {
+        what: "Theorem 1",
+        figures: &[],
+        claims: &["theorem-1-feasible", "theorem-1-optimal", "constant-b"],
+        units: 2,
+        run: guarantees::theorem_1,
+    },
+    Experiment {
+        what: "Section IV: other readings of the step size",
+        figures: &[],
+        claims: &["eta-theta"],
+        units: 100,
+        run: fig_7::eta_theta,
+    },
+    Experiment {
+        what: "Section IV: primal-dual",
+        figures: &["fig7"],
+        claims: &["fig7-fails"],
+        units: 40,
+        run: fig_7::primal_dual,
+    },
+    Experiment { what: "Theorem 2", figures: &[], claims: &["theorem-2"], units: 1, run: duality::theorem_2 },
+    Experiment {
+        what: "Proposition 1",
+        figures: &[],
+        claims: &["proposition-1"],
+        units: 1,
+        run: duality::proposition_1,
+    },
+    Experiment {
+        what: "a unique maximiser",
+        figures: &[],
+        claims: &["unique-maximiser"],
+        units: 1,
+        run: duality::unique_maximiser,
+    },
+    Experiment {
+        what: "the lemmas",
+        figures: &[],
+        claims: &["multipliers-bounded", "typo-subgradient", "complementary-slackness"],
+        units: 1,
+        run: guarantees::lemmas,
+    },
+    Experiment {
+        what: "the length of epochs",
+        figures: &[],
+        claims: &["epoch-length", "theorem-3"],
+        units: 1,
+        run: guarantees::epochs,
+    },
+    Experiment { what: "memory", figures: &[], claims: &["memory"], units: 1, run: guarantees::memory },
+    Experiment { what: "storage", figures: &[], claims: &["storage"], units: 1, run: fig_7::storage },
+    Experiment {
+        what: "primal averaging",
+        figures: &[],
+        claims: &["primal-averaging", "primal-averaging-occupancy"],
+        units: 1,
+        run: duality::primal_averaging,
+    },
+];
