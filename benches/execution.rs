@@ -8,10 +8,9 @@
 #![allow(missing_docs, clippy::print_stdout, clippy::unwrap_used)]
 
 use std::hint::black_box;
-use std::ops::ControlFlow;
 use std::time::Instant;
 
-use acrl::{DualDynamics, EpochLength, Rng, Silent, Task, VecExecution, VecPolicy, VecTask, execute};
+use acrl::{Agent, EpochLength, Rng, Silent, Simulator, VecExecution, VecPolicy, VecTask, execute};
 use acrl_envs::{Planar, PlanarParameters, Problem, Source, bundled};
 use acrl_exact::{ExactPolicy, FiniteTask};
 use acrl_learn::{ActorCritic, ActorCriticConfig, Ppo, PpoConfig};
@@ -52,14 +51,13 @@ fn library(name: &str, steps: u64) -> Vec<f64> {
     let Source::Model(model) = &problem.source else { unreachable!("bundled problems carry their model") };
     let task = FiniteTask::new(model, &problem.specification).unwrap();
     let requirements = problem.specification.requirements().to_vec();
-    let mut dynamics = DualDynamics::new(requirements, problem.run.step_size(), problem.run.epoch_length())
-        .unwrap()
-        .with_scales(task.objective_scale(), task.scales())
-        .unwrap();
-    let mut environment = Task::new(model, problem.specification.clone()).unwrap();
+    let agent =
+        Agent::builder(requirements).step_size(problem.run.step_size()).epoch(problem.run.epoch_length());
+    let mut agent = agent.scales(task.objective_scale(), task.scales()).build().unwrap();
+    let mut environment = Simulator::new(model, problem.specification.clone()).unwrap();
     let mut policy = ExactPolicy::new(&task);
     let run =
-        execute(&mut environment, &mut policy, &mut dynamics, steps, &mut Rng::new(1), &mut Silent).unwrap();
+        execute(&mut environment, &mut policy, &mut agent, steps, &mut Rng::new(1), &mut Silent).unwrap();
     run.averages.as_slice().to_vec()
 }
 
@@ -82,22 +80,21 @@ const LANES: usize = 512;
 /// Some batches of runs on the threads there are.
 fn batches(task: &VecTask<'_>, policy: &(impl VecPolicy + Clone + Sync), batches: u64, steps: u64) {
     let scales = task.scales();
-    let dynamics =
-        DualDynamics::new(task.specification().requirements().to_vec(), 0.01, EpochLength::Fixed(1))
-            .and_then(|dynamics| dynamics.with_scales(scales[0], &scales[1..]))
-            .unwrap();
+    let agent = Agent::builder(task.specification().requirements().to_vec()).step_size(0.01);
+    let agent = agent.epoch(EpochLength::Fixed(1)).scales(scales[0], &scales[1..]);
+    let agent = agent.objective(task.has_objective()).build().unwrap();
     (0..batches).into_par_iter().for_each(|batch| {
         let rngs = (0..LANES as u64).map(|env| Rng::stream(batch, env)).collect();
-        let (mut policy, dynamics) = (policy.clone(), vec![dynamics.clone(); LANES]);
-        let execution = VecExecution::new(task, &mut policy, None, dynamics, rngs, steps).unwrap();
-        black_box(execution.run(&mut Silent, &mut |_| ControlFlow::Continue(())).unwrap());
+        let (mut policy, agents) = (policy.clone(), vec![agent.clone(); LANES]);
+        let execution = VecExecution::new(task, &mut policy, agents, rngs, steps).unwrap();
+        black_box(execution.run(&mut Silent).unwrap());
     });
 }
 
 /// Speed on one thread, and how much faster two are.
 fn continuous(name: &str, task: &VecTask<'_>, policy: &(impl VecPolicy + Clone + Sync), target: f64) {
     const STEPS: u64 = 1_000;
-    assert_eq!(policy.hold(), 1, "a policy that is asked at every step");
+    assert_eq!(policy.action_repeat(), 1, "a policy that is asked at every step");
     let pools = [1, 2].map(|n| rayon::ThreadPoolBuilder::new().num_threads(n).build().unwrap());
     let rate = pools[0].install(|| speed(STEPS * LANES as u64, || batches(task, policy, 1, STEPS)));
     // One thread and two in turn, so that they share the machine's moods.

@@ -9,12 +9,12 @@ use std::collections::BTreeMap;
 
 use acrl::mixture::game_value;
 use acrl::{
-    BatchMatrix, DiagnosisInput, DualDynamics, EpochLength, Error, Execution, FiniteCmdp, Learner as _,
-    Multipliers, Objective, Policy, PolicyLibrary, Requirement, Rewards, Rng, RunReport, Silent,
-    Specification, Task, VecPolicy, VecTask, Verdict, execute,
+    Agent, BatchMatrix, DiagnosisInput, DiagnosisVerdict, EpochLength, Error, Execution, FiniteCmdp,
+    FinitePolicy, Multipliers, Objective, PolicyLibrary, Requirement, Rewards, Rng, RunReport, Silent,
+    Simulator, Specification, VecPolicy, VecTask, execute,
 };
 use acrl_envs::{PlanarParameters, RandomPlanar, Region};
-use acrl_exact::{ExactPolicy, FiniteTask, SolveOptions, most_slack, witness};
+use acrl_exact::{ExactPolicy, FiniteTask, SolveOptions, exact_evidence, most_slack};
 use acrl_learn::{Tabular, TabularConfig, TabularPolicy, evaluate_library};
 use common::{Trained, Way, execute as execute_planar, shortfall};
 
@@ -38,12 +38,12 @@ const KINDS: [Kind; 6] = [
 ];
 
 impl Kind {
-    fn verdict(self) -> Verdict {
+    fn verdict(self) -> DiagnosisVerdict {
         match self {
-            Self::Infeasible(_) => Verdict::Infeasible,
-            Self::TooShort => Verdict::EpochTooShort,
-            Self::UnderTrained => Verdict::PolicyInsufficient,
-            Self::Fine => Verdict::Met,
+            Self::Infeasible(_) => DiagnosisVerdict::Infeasible,
+            Self::TooShort => DiagnosisVerdict::EpochTooShort,
+            Self::UnderTrained => DiagnosisVerdict::PolicyInsufficient,
+            Self::Fine => DiagnosisVerdict::Met,
         }
     }
 }
@@ -57,12 +57,12 @@ impl Score {
         let (verdict, e) = (report.diagnosis.verdict, &report.diagnosis.evidence);
         let right = verdict == kind.verdict();
         println!(
-            "{world} {kind:?}, {case}: {verdict:?}, {} (certificate {:.2}, growth {:.2}, reach {:?}, slack: exact {:?}, seen \
+            "{world} {kind:?}, {case}: {verdict:?}, {} (certificate {:.2}, deficit rate {:.2}, multiplier ratio {:?}, slack: exact {:?}, seen \
              {:?}, settled {:?})",
             if right { "right" } else { "WRONG" },
             e.certificate,
-            e.growth,
-            e.reach,
+            e.deficit_rate,
+            e.multiplier_ratio,
             e.exact_slack,
             e.seen_slack,
             e.settled_slack
@@ -178,19 +178,19 @@ fn specification(model: &FiniteCmdp, slack: f64, rng: &mut Rng) -> Specification
 }
 
 /// A run of a policy on a finite task with the default gain.
-fn execute_finite<P: Policy<usize, usize> + Clone>(
+fn execute_finite<P: FinitePolicy + Clone>(
     task: &FiniteTask<'_>,
     policy: &P,
     epoch: EpochLength,
     steps: u64,
 ) -> Vec<Execution<usize>> {
     let run = |run: usize| {
-        let mut environment = Task::new(task.model(), task.specification().clone()).unwrap();
+        let mut environment = Simulator::new(task.model(), task.specification().clone()).unwrap();
         let requirements = task.specification().requirements().to_vec();
-        let dynamics = DualDynamics::new(requirements, STEP_SIZE, epoch).unwrap();
-        let mut dynamics = dynamics.with_scales(task.objective_scale(), task.scales()).unwrap();
+        let agent = Agent::builder(requirements).step_size(STEP_SIZE).epoch(epoch);
+        let mut agent = agent.scales(task.objective_scale(), task.scales()).build().unwrap();
         let mut rng = Rng::stream(1, run as u64);
-        execute(&mut environment, &mut policy.clone(), &mut dynamics, steps, &mut rng, &mut Silent).unwrap()
+        execute(&mut environment, &mut policy.clone(), &mut agent, steps, &mut rng, &mut Silent).unwrap()
     };
     (0..RUNS).map(run).collect()
 }
@@ -203,7 +203,7 @@ fn tolerances(scales: &[f64]) -> Vec<f64> {
     scales.iter().map(|scale| TOLERANCE * scale).collect()
 }
 
-/// The report, with the exact model as a witness, and what a learnt policy settles at.
+/// The report, with the exact model as exact evidence, and what a learnt policy settles at.
 fn judge_finite(
     task: &FiniteTask<'_>,
     runs: &[Execution<usize>],
@@ -211,12 +211,13 @@ fn judge_finite(
     settled: &[Vec<f64>],
 ) -> RunReport {
     let longest = runs.iter().map(|run| run.epoch).max().unwrap();
-    let (exact, reach) = witness(task, STEP_SIZE * longest as f64 / epoch.start() as f64).unwrap();
+    let (exact, multiplier_limit) =
+        exact_evidence(task, STEP_SIZE * longest as f64 / epoch.start() as f64).unwrap();
     let symptoms = DiagnosisInput {
         scales: task.scales().to_vec(),
         tolerances: tolerances(task.scales()),
         exact: Some(exact),
-        reach,
+        multiplier_limit,
         settled,
         ..DiagnosisInput::default()
     };
@@ -229,8 +230,8 @@ fn simulate(task: &FiniteTask<'_>, policy: &mut TabularPolicy, rng: &mut Rng) ->
     const WEIGHTS: usize = 200;
     const SETTLING: usize = 1_000;
     const MEASURED: usize = 20_000;
-    let mut environment = Task::new(task.model(), task.specification().clone()).unwrap();
-    let mut state = environment.reset(rng).unwrap();
+    let environment = Simulator::new(task.model(), task.specification().clone()).unwrap();
+    let mut state = environment.reset(rng);
     let mut rewards = Rewards::zeros(task.len());
     let mut averages = Vec::new();
     for _ in 0..WEIGHTS {
@@ -243,8 +244,8 @@ fn simulate(task: &FiniteTask<'_>, policy: &mut TabularPolicy, rng: &mut Rng) ->
         let multipliers = Multipliers::new(task.scales().iter().map(&mut drawn).collect()).unwrap();
         let mut sums = vec![0.0; task.len()];
         for step in 0..SETTLING + MEASURED {
-            let action = policy.act(&state, &multipliers, rng);
-            state = environment.step(&state, &action, &mut rewards, rng).unwrap();
+            let action = policy.act(state, &multipliers, rng);
+            state = environment.step(state, action, &mut rewards, rng).unwrap();
             if step >= SETTLING {
                 sums.iter_mut().zip(&rewards.as_slice()[1..]).for_each(|(sum, r)| *sum += r);
             }
@@ -297,8 +298,8 @@ fn finite(kind: Kind, seed: u64, score: &mut Score) {
                 let steps = 10 + rng.index(100) as u64;
                 let learner =
                     Tabular::new(TabularConfig { total_steps: steps, ..TabularConfig::default() }).unwrap();
-                let mut environment = Task::new(&model, specification.clone()).unwrap();
-                let mut policy = learner.train(&mut environment, &mut rng, &mut Silent).unwrap();
+                let environment = Simulator::new(&model, specification.clone()).unwrap();
+                let mut policy = learner.train(&environment, &mut rng, &mut Silent).unwrap();
                 let simulated = simulate(&task, &mut policy, &mut rng);
                 let game = game_value(&simulated, task.bounds(), task.scales()).unwrap();
                 let runs = execute_finite(&task, &policy, auto, STEPS);
@@ -431,7 +432,7 @@ impl Planar {
                 weights.set(i, env, if counts { drawn / scale } else { 0.0 });
             }
         }
-        let hold = policy.hold().max(1);
+        let hold = policy.action_repeat().max(1);
         for step in 0..SETTLING + MEASURED {
             if step % hold == 0 {
                 environment.observe(&state, &mut observation);
@@ -447,7 +448,7 @@ impl Planar {
     }
 }
 
-/// The report, with the rewards seen and the settled averages as witnesses.
+/// The report, with the rewards seen and the settled averages as evidence.
 fn judge_planar(
     task: &VecTask<'_>,
     runs: &[Execution<Vec<f64>>],

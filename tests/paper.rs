@@ -7,8 +7,8 @@ use std::ops::ControlFlow;
 
 use acrl::guarantees::{multiplier_bound, optimality_loss, squared_bound};
 use acrl::{
-    DiagnosisInput, DualDynamics, EpochLength, Event, ExactEvidence, Execution, FiniteCmdp, Multipliers,
-    Requirement, Rng, RunReport, Specification, Task, Verdict, execute,
+    Agent, DiagnosisInput, DiagnosisVerdict, EpochLength, Event, ExactEvidence, Execution, FiniteCmdp,
+    Multipliers, Requirement, Rng, RunReport, Simulator, Specification, execute,
 };
 use acrl_envs::{Problem, Source, bundled};
 use acrl_exact::{
@@ -56,12 +56,10 @@ struct Seen {
 /// Algorithm 2 with the exact maximiser; rewards in units of their ranges.
 fn run(task: &FiniteTask<'_>, eta: f64, epoch: EpochLength, steps: u64) -> (Execution<usize>, Vec<Seen>) {
     let requirements = task.specification().requirements().to_vec();
-    let mut dynamics = DualDynamics::new(requirements, eta, epoch)
-        .unwrap()
-        .with_scales(task.objective_scale(), task.scales())
-        .unwrap();
-    let mut environment = Task::new(task.model(), task.specification().clone()).unwrap();
-    let mut before = dynamics.multipliers().clone();
+    let agent = Agent::builder(requirements).step_size(eta).epoch(epoch);
+    let mut agent = agent.scales(task.objective_scale(), task.scales()).build().unwrap();
+    let mut environment = Simulator::new(task.model(), task.specification().clone()).unwrap();
+    let mut before = agent.multipliers().clone();
     let mut seen = Vec::new();
     let mut observer = |event: &Event<'_>| {
         if let Event::Epoch(epoch) = event {
@@ -73,7 +71,7 @@ fn run(task: &FiniteTask<'_>, eta: f64, epoch: EpochLength, steps: u64) -> (Exec
     let mut policy = ExactPolicy::new(task);
     let mut rng = Rng::new(1);
     let execution =
-        execute(&mut environment, &mut policy, &mut dynamics, steps, &mut rng, &mut observer).unwrap();
+        execute(&mut environment, &mut policy, &mut agent, steps, &mut rng, &mut observer).unwrap();
     (execution, seen)
 }
 
@@ -136,9 +134,9 @@ fn proposition_1_optimal_policies_are_lagrangian_maximisers_at_the_optimal_multi
         weights.extend_from_slice(best.multipliers.as_slice());
         let actions = optimal_actions(&task, &weights).unwrap();
         for component in best.mixture.iter().filter(|c| c.weight > 1e-6) {
-            let occupancy = task.occupancy(&component.rule).unwrap();
+            let occupancy = task.occupancy(&component.actions).unwrap();
             for s in 0..model.states() {
-                let action = component.rule[s];
+                let action = component.actions[s];
                 let visited = occupancy[model.choices(s).start + action] > 1e-9;
                 assert!(!visited || actions[s].contains(&action), "{name}: state {s}, action {action}");
             }
@@ -194,14 +192,13 @@ fn where_the_maximiser_is_unique_the_policies_approach_the_optimal_one() {
     let task = FiniteTask::new(&model, &specification).unwrap();
     let actions = optimal_actions(&task, &[1.0, 0.0, 0.0]).unwrap();
     assert!(actions.iter().all(|a| a.len() == 1), "the set of maximisers is a singleton");
-    let star = maximise(&task, &[1.0, 0.0, 0.0]).unwrap().rule;
-    let mut dynamics = DualDynamics::new(specification.requirements().to_vec(), 0.5, EpochLength::Fixed(10))
-        .unwrap()
-        .with_multipliers(Multipliers::new(vec![3.0, 3.0]).unwrap())
-        .unwrap();
+    let star = maximise(&task, &[1.0, 0.0, 0.0]).unwrap().actions;
+    let agent = Agent::builder(specification.requirements().to_vec()).step_size(0.5);
+    let agent = agent.epoch(EpochLength::Fixed(10));
+    let mut agent = agent.multipliers(Multipliers::new(vec![3.0, 3.0]).unwrap()).build().unwrap();
     let mut policy = ExactPolicy::new(&task);
-    assert_ne!(policy.rule(dynamics.multipliers()).unwrap(), star, "it starts elsewhere");
-    let mut environment = Task::new(&model, specification).unwrap();
+    assert_ne!(policy.actions(agent.multipliers()).unwrap(), star, "it starts elsewhere");
+    let mut environment = Simulator::new(&model, specification).unwrap();
     let mut lambdas = Vec::new();
     let mut observer = |event: &Event<'_>| {
         if let Event::Epoch(epoch) = event {
@@ -209,10 +206,10 @@ fn where_the_maximiser_is_unique_the_policies_approach_the_optimal_one() {
         }
         ControlFlow::Continue(())
     };
-    execute(&mut environment, &mut policy.clone(), &mut dynamics, 20_000, &mut Rng::new(0), &mut observer)
+    execute(&mut environment, &mut policy.clone(), &mut agent, 20_000, &mut Rng::new(0), &mut observer)
         .unwrap();
     for lambda in &lambdas[1_000..] {
-        assert_eq!(policy.rule(lambda).unwrap(), star);
+        assert_eq!(policy.actions(lambda).unwrap(), star);
     }
 }
 
@@ -227,7 +224,7 @@ fn fig_3_every_policy_visited_is_infeasible_and_the_averages_are_one_third() {
     }
     let mut policy = ExactPolicy::new(&task);
     for epoch in &seen {
-        let values = task.values(policy.rule(&epoch.before).unwrap()).unwrap();
+        let values = task.values(policy.actions(&epoch.before).unwrap()).unwrap();
         assert!(!values.meets(task.bounds(), 0.01));
     }
     for epoch in &seen[100..] {
@@ -252,7 +249,7 @@ fn fig_3_the_policy_at_r1_switches_with_the_multiplier() {
         if (l[0] - l[1]).abs() < 1e-9 || (l[0] - 1.0).abs() < 1e-9 {
             continue; // a tie up to rounding
         }
-        let stay = policy.rule(&epoch.before).unwrap()[1] == 1;
+        let stay = policy.actions(&epoch.before).unwrap()[1] == 1;
         assert_eq!(stay, l[0] > 1.0 && l[0] > l[1], "{l:?}");
         if stay { stays += 1 } else { leaves += 1 }
     }
@@ -399,7 +396,7 @@ fn fig_4_primal_dual_oscillates_switches_late_overshoots_and_is_right_on_average
         let mut maximiser = ExactPolicy::new(&task);
         let (mut longest, mut since) = (0, None);
         for snapshot in &found.record {
-            let wanted = maximiser.rule(&snapshot.multipliers).unwrap()[0];
+            let wanted = maximiser.actions(&snapshot.multipliers).unwrap()[0];
             if snapshot.probabilities[wanted] < 0.5 {
                 longest = longest.max(snapshot.rollout - *since.get_or_insert(snapshot.rollout));
             } else {
@@ -442,9 +439,9 @@ fn an_epoch_too_short_for_a_switch_fails_and_auto_repairs_it() {
     let exact = || Some(ExactEvidence { feasible: true, slack, conflict: vec![] });
     let (short, _) = run(&task, 0.5, EpochLength::Fixed(10), 200_000);
     let diagnosis = report(&task, &[short], exact()).diagnosis;
-    assert_eq!((diagnosis.verdict, diagnosis.names.len()), (Verdict::EpochTooShort, 2));
+    assert_eq!((diagnosis.verdict, diagnosis.names.len()), (DiagnosisVerdict::EpochTooShort, 2));
     let (auto, _) = run(&task, 0.5, EpochLength::Auto(10), 200_000);
-    assert_eq!(report(&task, std::slice::from_ref(&auto), exact()).diagnosis.verdict, Verdict::Met);
+    assert_eq!(report(&task, std::slice::from_ref(&auto), exact()).diagnosis.verdict, DiagnosisVerdict::Met);
     assert!(auto.epoch == 20, "{}", auto.epoch);
     // From T₀ = 1 too, and closer to the edge.
     for (c, longest) in [(0.40, 8), (0.46, 32), (0.48, 64), (0.49, 128)] {
@@ -472,7 +469,10 @@ fn an_infeasible_requirement_is_diagnosed_and_named() {
     // With the exact model, and with nothing but the reward vectors that can occur.
     let exact = ExactEvidence { feasible: false, slack: conflict.slack.upper, conflict: conflict.names };
     let diagnosis = report(&task, std::slice::from_ref(&execution), Some(exact)).diagnosis;
-    assert_eq!((diagnosis.verdict, diagnosis.names), (Verdict::Infeasible, vec!["r1".into(), "r2".into()]));
+    assert_eq!(
+        (diagnosis.verdict, diagnosis.names),
+        (DiagnosisVerdict::Infeasible, vec!["r1".into(), "r2".into()])
+    );
     let seen = task.reward_vectors();
     let symptoms = DiagnosisInput {
         scales: vec![1.0; 2],
@@ -481,7 +481,7 @@ fn an_infeasible_requirement_is_diagnosed_and_named() {
         ..DiagnosisInput::default()
     };
     let diagnosis = RunReport::new(&specification, &[execution], symptoms).unwrap().diagnosis;
-    assert_eq!(diagnosis.verdict, Verdict::Infeasible);
+    assert_eq!(diagnosis.verdict, DiagnosisVerdict::Infeasible);
     assert!((diagnosis.evidence.seen_slack.unwrap() + 0.05).abs() < 1e-9);
 }
 
@@ -490,17 +490,16 @@ fn an_infeasible_requirement_is_diagnosed_and_named() {
 fn bounds_changed_in_mid_run_are_met_without_retraining() {
     let (model, specification) = monitoring(THIRD);
     let task = FiniteTask::new(&model, &specification).unwrap();
-    let mut environment = Task::new(&model, specification.clone()).unwrap();
+    let mut environment = Simulator::new(&model, specification.clone()).unwrap();
     let mut policy = ExactPolicy::new(&task);
     let mut rng = Rng::new(5);
-    let mut dynamics =
-        DualDynamics::new(specification.requirements().to_vec(), 0.5, EpochLength::Fixed(20)).unwrap();
+    let agent = Agent::builder(specification.requirements().to_vec()).step_size(0.5);
+    let mut agent = agent.epoch(EpochLength::Fixed(20)).build().unwrap();
     for bounds in [[0.2, 0.5], [0.4, 0.1], [0.1, 0.6]] {
-        dynamics.set_bound("r1", bounds[0]).unwrap();
-        dynamics.set_bound("r2", bounds[1]).unwrap();
+        agent.set_bound("r1", bounds[0]).unwrap();
+        agent.set_bound("r2", bounds[1]).unwrap();
         let execution =
-            execute(&mut environment, &mut policy, &mut dynamics, 100_000, &mut rng, &mut acrl::Silent)
-                .unwrap();
+            execute(&mut environment, &mut policy, &mut agent, 100_000, &mut rng, &mut acrl::Silent).unwrap();
         assert!(execution.averages.meets(&bounds, 0.005), "{bounds:?}: {:?}", execution.averages);
         assert!(execution.certificate.requirements.iter().all(|r| r.shortfall <= 0.005));
         let best = (1.0 - bounds[0] - bounds[1]).min(0.5);

@@ -4,7 +4,7 @@
 //! `--check` prints a rollout and three full-batch updates instead, for `check.py`.
 #![allow(missing_docs, clippy::print_stdout)]
 
-#[path = "../peak.rs"]
+#[path = "../../crates/acrl-nn/benches/peak/mod.rs"]
 mod peak;
 
 use std::error::Error;

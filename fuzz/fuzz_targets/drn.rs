@@ -1,4 +1,4 @@
-//! Reads any bytes as a `.drn` file. What can be read can be written, and then read again to the same model.
+//! Reads any bytes as a `.drn` file. A model that is read can be written, and read again unchanged.
 #![no_main]
 
 use acrl::FiniteCmdp;
@@ -9,7 +9,7 @@ fuzz_target!(|bytes: &[u8]| {
     match drn::read(bytes) {
         Ok(model) => match drn::read(drn::write(&model).as_bytes()) {
             Ok(again) => assert_same(&model, &again),
-            Err(e) => panic!("what was written cannot be read: {e}"),
+            Err(e) => panic!("a written model cannot be read: {e}"),
         },
         Err(e) => {
             let lines = bytes.iter().filter(|b| **b == b'\n').count() + 1;

@@ -1,4 +1,4 @@
-//! Reads any bytes as an `.npz` file. What can be read can be written, and then read again to the same model.
+//! Reads any bytes as an `.npz` file. A model that is read can be written, and read again unchanged.
 #![no_main]
 
 use std::io::Cursor;
@@ -12,7 +12,7 @@ fuzz_target!(|bytes: &[u8]| {
             Ok(again) => {
                 assert_eq!((model.states(), model.choice_count()), (again.states(), again.choice_count()))
             }
-            Err(e) => panic!("what was written cannot be read: {e}"),
+            Err(e) => panic!("a written model cannot be read: {e}"),
         },
         Err(e) => assert!(!e.message.is_empty() && !e.to_string().contains(char::is_control), "{e:?}"),
     }

@@ -41,7 +41,7 @@ def diagnosed(
         steps: The steps so far.
         by: What it rests on: an exact model, the library of a trained policy, or what the policy was seen to do.
     """
-    verdict, about, unseen = found["verdict"], tuple(found["names"]), tuple(found.get("unseen", ()))
+    verdict, about, unseen = found["verdict"], tuple(found["names"]), tuple(found.get("unobserved_rewards", ()))
     evidence = dict(found["evidence"])
     if unseen and steps > 0:
         told = _never_seen(unseen)

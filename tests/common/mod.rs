@@ -1,10 +1,10 @@
 //! A policy trained with default settings and executed as `acrl run` does, for the tests that need one.
 #![allow(dead_code)] // Each test uses its part.
 
-use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use acrl::{
-    DualDynamics, EpochLength, Execution, Executor, Multipliers, PolicyLibrary, Rng, Silent, VecExecution,
+    Agent, EpochLength, Execution, Executor, Multipliers, PolicyLibrary, Rng, Silent, VecExecution,
     VecPolicy, VecTask,
 };
 use acrl_learn::{ExecutionDefaults, MlpPolicy, Ppo, PpoConfig, RewardSample, calibrate, evaluate_library};
@@ -42,7 +42,7 @@ impl Way {
 impl Trained {
     /// Trains, settles and rehearses.
     pub(crate) fn new(task: &VecTask<'_>, decisions: u64, seed: u64) -> Self {
-        let total_steps = Some(decisions * task.environment().hold().max(1) as u64);
+        let total_steps = Some(decisions * task.environment().action_repeat().max(1) as u64);
         let mut ppo = Ppo::new(task, PpoConfig { total_steps, ..PpoConfig::default() }, seed).unwrap();
         while ppo.iteration() < ppo.iterations() {
             ppo.iterate(task).unwrap();
@@ -77,17 +77,19 @@ pub(crate) fn execute(
     let scales = task.scales();
     let start = library.start(&task.specification().bounds(), scales, task.has_objective());
     let requirements = task.specification().requirements().to_vec();
-    let dynamics = DualDynamics::new(requirements, way.step_size, way.epoch).unwrap();
-    let dynamics = dynamics.with_scales(scales[0], &scales[1..]).unwrap();
-    let dynamics = dynamics.with_multipliers(Multipliers::new(start).unwrap()).unwrap();
     let rngs = (0..runs as u64).map(|run| Rng::stream(7, run)).collect();
     let fixed = matches!(way.epoch, EpochLength::Fixed(_)) && way.steering == Executor::Policy;
-    let library = (!fixed).then_some(library);
-    let dynamics = vec![dynamics; runs];
-    let execution = VecExecution::new(task, policy, library, dynamics, rngs, steps).unwrap();
-    let execution = execution.steered_by(way.steering);
-    let execution = if way.ignoring { execution.ignoring_objective() } else { execution };
-    execution.run(&mut Silent, &mut |_| ControlFlow::Continue(())).unwrap()
+    let agent = Agent::builder(requirements)
+        .step_size(way.step_size)
+        .epoch(way.epoch)
+        .scales(scales[0], &scales[1..])
+        .multipliers(Multipliers::new(start).unwrap())
+        .objective(task.has_objective() && !way.ignoring)
+        .library((!fixed).then(|| Arc::new(library.clone())))
+        .executor(way.steering)
+        .build()
+        .unwrap();
+    VecExecution::new(task, policy, vec![agent; runs], rngs, steps).unwrap().run(&mut Silent).unwrap()
 }
 
 /// The largest certified shortfall of all runs and requirements, in units of ranges R₁ … R_m.

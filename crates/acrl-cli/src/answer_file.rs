@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use acrl::{CsrModel, FiniteCmdp, Objective, Requirement, Specification};
-use acrl_exact::{Executable, ExecutablePart};
+use acrl_exact::{Executable, ExecutableComponent};
 use acrl_files::{Container, Tensor};
 use anyhow::{Context as _, bail, ensure};
 use serde::{Deserialize, Serialize};
@@ -65,7 +65,7 @@ impl AnswerFile {
 
     fn to_container(&self) -> anyhow::Result<Container> {
         let (model, answer) = (&*self.model, &self.answer);
-        let part = |part: &ExecutablePart| Part {
+        let part = |part: &ExecutableComponent| Part {
             mass: part.mass,
             multipliers: part.multipliers.clone(),
             weights: part.weights.clone(),
@@ -83,8 +83,8 @@ impl AnswerFile {
             rewards: model.reward_names().to_vec(),
             actions: model.action_names().map(<[String]>::to_vec),
             initial: model.initial().len(),
-            rules: answer.rules.len(),
-            parts: answer.parts.iter().map(part).collect(),
+            rules: answer.policies.len(),
+            parts: answer.components.iter().map(part).collect(),
         };
         let mut container = Container::new(serde_json::to_value(&meta)?);
         let (n, choices) = (meta.states, meta.choices);
@@ -123,10 +123,10 @@ impl AnswerFile {
             put("model.state_names", Tensor::bytes(text));
             put("model.state_names_end", Tensor::whole([n], ends));
         }
-        put("rules", Tensor::whole([answer.rules.len(), n], answer.rules.concat()));
+        put("rules", Tensor::whole([answer.policies.len(), n], answer.policies.concat()));
         if !answer.journey.is_empty() {
             put("journey", Tensor::whole([n], answer.journey.clone()));
-            put("part_of", Tensor::whole([n], answer.part_of.clone()));
+            put("part_of", Tensor::whole([n], answer.component_of.clone()));
         }
         Ok(container)
     }
@@ -191,17 +191,17 @@ impl AnswerFile {
             model = renamed(&model, &text, &ends)
                 .context("the policy contradicts itself: the names of its states")?;
         }
-        let part = |part: Part| ExecutablePart {
+        let part = |part: Part| ExecutableComponent {
             mass: part.mass,
             multipliers: part.multipliers,
             weights: part.weights,
             values: part.values,
         };
         let answer = Executable {
-            parts: meta.parts.into_iter().map(part).collect(),
-            part_of,
+            components: meta.parts.into_iter().map(part).collect(),
+            component_of: part_of,
             journey,
-            rules: rules.chunks(n.max(1)).map(<[u32]>::to_vec).collect(),
+            policies: rules.chunks(n.max(1)).map(<[u32]>::to_vec).collect(),
         };
         if let Err(message) = answer.check(&model, specification.requirements().len()) {
             bail!("the policy contradicts itself: {message}");
@@ -250,17 +250,17 @@ mod tests {
         b.choice(1, "go", &[(0, 1.0)], &[0.0, 1.0]);
         b.initial(0, 0.5);
         b.initial(1, 0.5);
-        let part = ExecutablePart {
+        let part = ExecutableComponent {
             mass: 1.0,
             multipliers: vec![0.25],
             weights: vec![0.4, 0.6],
             values: vec![vec![0.5, 0.0], vec![0.0, 0.4]],
         };
         let answer = Executable {
-            parts: vec![part],
-            part_of: Vec::new(),
+            components: vec![part],
+            component_of: Vec::new(),
             journey: Vec::new(),
-            rules: vec![vec![0, 0], vec![1, 0]],
+            policies: vec![vec![0, 0], vec![1, 0]],
         };
         let requirement = Requirement::at_least("r1", 0.2).unwrap();
         let specification = Specification::new(Some(Objective::maximize("r0")), vec![requirement]).unwrap();

@@ -592,7 +592,7 @@ fn start(text: &str) -> Result<Start, String> {
 fn steering(text: &str) -> Result<Executor, String> {
     match text {
         "policy" => Ok(Executor::Policy),
-        "library" => Ok(Executor::PolicyLibrary),
+        "library" => Ok(Executor::Library),
         _ => Err("expected 'policy' or 'library'".to_owned()),
     }
 }

@@ -1,6 +1,6 @@
 //! The table in which methods are compared, and the object printed as JSON.
 
-use acrl::{Arrival, Named, Specification, Values};
+use acrl::{Named, Specification, Transient, Values};
 use acrl_report::{Axis, Bar, Bars, Block, Cell, Colour, Figure, Panel, Plot, Report, Table as Grid, Tone};
 use serde::Serialize;
 
@@ -45,7 +45,7 @@ pub struct Comparison {
 pub(crate) struct Ran {
     pub(crate) values: Vec<f64>,
     /// How it came to that, if it was watched.
-    pub(crate) arrival: Option<Arrival>,
+    pub(crate) arrival: Option<Transient>,
 }
 
 /// One method: means and worst values over runs.
@@ -102,9 +102,9 @@ impl Entry {
             let requirements = specification.requirements().iter().zip(scales).zip(&run.values[1..]);
             requirements.into_iter().all(|((r, scale), v)| r.c() - v <= tolerance * scale)
         };
-        let arrivals: Option<Vec<Arrival>> = runs.iter().map(|run| run.arrival).collect();
+        let arrivals: Option<Vec<Transient>> = runs.iter().map(|run| run.arrival).collect();
         let transient = arrivals.as_ref().and_then(|arrivals| {
-            let most = arrivals.iter().map(|a| a.transient).fold(f64::NEG_INFINITY, f64::max);
+            let most = arrivals.iter().map(|a| a.worst).fold(f64::NEG_INFINITY, f64::max);
             Some(most).filter(|most| most.is_finite())
         });
         let met_from = arrivals.and_then(|arrivals| {

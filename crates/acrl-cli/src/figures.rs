@@ -1,6 +1,6 @@
 //! Figures of the course of runs: averages, multipliers and certificates over time.
 
-use acrl::{Direction, History, Requirement, Snapshot, Specification, Spread};
+use acrl::{Direction, History, MeanMinMax, Requirement, Snapshot, Specification};
 use acrl_report::{Axis, Band, Bound, Colour, Figure, Lines, Panel, Plot, Series};
 
 use crate::output::figure as number;
@@ -55,7 +55,7 @@ fn range(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
 
 /// The snapshots after the first twentieth of the steps.
 fn settled(course: &History) -> impl Iterator<Item = &Snapshot> {
-    course.snapshots().iter().filter(|s| s.steps >= s.of / 20)
+    course.snapshots().iter().filter(|s| s.steps >= s.total / 20)
 }
 
 fn axis(label: &str) -> Axis {
@@ -63,21 +63,26 @@ fn axis(label: &str) -> Axis {
 }
 
 /// A curve of means over time, with a band from the least to the most of the runs if there are several.
-fn spread(name: &str, colour: Colour, course: &History, of: impl Fn(&Snapshot) -> Option<Spread>) -> Series {
-    let points: Vec<(f64, Spread)> =
+fn spread(
+    name: &str,
+    colour: Colour,
+    course: &History,
+    of: impl Fn(&Snapshot) -> Option<MeanMinMax>,
+) -> Series {
+    let points: Vec<(f64, MeanMinMax)> =
         course.snapshots().iter().filter_map(|s| Some((s.steps as f64, of(s)?))).collect();
     let runs = course.runs();
-    let all = |f: fn(&Spread) -> f64| points.iter().map(|(_, spread)| f(spread)).collect::<Vec<f64>>();
+    let all = |f: fn(&MeanMinMax) -> f64| points.iter().map(|(_, spread)| f(spread)).collect::<Vec<f64>>();
     let band = (runs > 1).then(|| Band {
         name: format!("least and most of {runs} runs"),
-        low: all(Spread::least),
-        high: all(Spread::most),
+        low: all(MeanMinMax::min),
+        high: all(MeanMinMax::max),
     });
     Series {
         name: name.to_owned(),
         colour,
         x: points.iter().map(|(x, _)| *x).collect(),
-        y: all(Spread::mean),
+        y: all(MeanMinMax::mean),
         band,
         steps: false,
         dashed: false,
@@ -91,7 +96,7 @@ pub(crate) fn averages(name: &str, specification: &Specification, course: &Histo
     let panel = |(title, members): (String, Vec<usize>)| {
         let bounds = members.iter().map(|i| requirements[*i].bound());
         let seen = settled(course).flat_map(|s| members.iter().map(|i| &s.averages[*i]));
-        let shown = range(bounds.chain(seen.flat_map(|a| [a.least(), a.most()])));
+        let shown = range(bounds.chain(seen.flat_map(|a| [a.min(), a.max()])));
         let bound = |i: &usize| {
             let r = &requirements[*i];
             Bound { name: relation(r), value: r.bound(), colour: colours[*i] }
@@ -204,7 +209,7 @@ pub(crate) fn certificates(
             Series { name, colour: colours[i], x, y, band: None, steps: false, dashed: false }
         })
         .collect();
-    let first = course.snapshots().iter().take_while(|s| s.steps < s.of / 20).count();
+    let first = course.snapshots().iter().take_while(|s| s.steps < s.total / 20).count();
     let seen = series.iter().flat_map(|series| series.y[first.min(series.y.len())..].iter().copied());
     let shown = range(seen.chain([0.0, tolerance]));
     Figure {

@@ -3,7 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use acrl::{DualDynamics, EpochLength, FiniteCmdp, History, Objective, Requirement, Specification, VecTask};
+use acrl::{
+    Agent, AgentBuilder, EpochLength, FiniteCmdp, History, Objective, Requirement, Specification, VecTask,
+};
 use acrl_envs::{Continuous, Problem, RunSettings, bundled};
 use acrl_exact::{Executable, FiniteTask, drn, npz};
 use acrl_files::Container;
@@ -274,20 +276,18 @@ impl Loaded {
         Ok(FiniteTask::new(&self.model, &self.specification)?)
     }
 
-    /// Dual dynamics as the settings say, each reward in units of its range.
-    pub(crate) fn dynamics(&self, task: &FiniteTask<'_>) -> anyhow::Result<DualDynamics> {
-        self.dynamics_with(task, self.run.epoch_length())
+    /// An agent with these settings, each reward in units of its range.
+    pub(crate) fn agent(&self, task: &FiniteTask<'_>) -> anyhow::Result<Agent> {
+        Ok(self.agent_builder(task).build()?)
     }
 
-    /// The same with another epoch.
-    pub(crate) fn dynamics_with(
-        &self,
-        task: &FiniteTask<'_>,
-        epoch: EpochLength,
-    ) -> anyhow::Result<DualDynamics> {
-        let requirements = self.specification.requirements().to_vec();
-        let dynamics = DualDynamics::new(requirements, self.run.step_size(), epoch)?;
-        Ok(dynamics.with_scales(task.objective_scale(), task.scales())?)
+    /// Its configuration.
+    pub(crate) fn agent_builder(&self, task: &FiniteTask<'_>) -> AgentBuilder {
+        Agent::builder(self.specification.requirements().to_vec())
+            .step_size(self.run.step_size())
+            .epoch(self.run.epoch_length())
+            .scales(task.objective_scale(), task.scales())
+            .objective(task.has_objective())
     }
 
     /// The course of runs that has yet to be filled.

@@ -16,7 +16,7 @@ enum Line {
     Snapshot(Snapshot),
     Epoch { step: u64, multipliers: Vec<Option<f64>> },
     Finished { steps: u64, certificate: Certificate },
-    Iteration { iteration: u64, of: u64, figures: Figures },
+    Iteration { iteration: u64, total: u64, metrics: Figures },
 }
 
 #[derive(Deserialize)]
@@ -29,7 +29,7 @@ struct Asked {
 #[derive(Deserialize)]
 struct Snapshot {
     steps: u64,
-    of: u64,
+    total: u64,
     runs: u64,
     objective: Option<[Option<f64>; 3]>,
     averages: Vec<[Option<f64>; 3]>,
@@ -213,7 +213,7 @@ impl Live {
                 }
             }
             Line::Finished { steps, certificate } => self.finished(steps, certificate),
-            Line::Iteration { iteration, of, figures } => self.iteration(iteration, of, figures),
+            Line::Iteration { iteration, total, metrics } => self.iteration(iteration, total, metrics),
         }
     }
 
@@ -259,7 +259,8 @@ impl Live {
     }
 
     fn snapshot(&mut self, snapshot: &Snapshot) {
-        let Snapshot { steps, of, runs, objective, averages, multipliers, shortfalls, tolerances } = snapshot;
+        let Snapshot { steps, total: of, runs, objective, averages, multipliers, shortfalls, tolerances } =
+            snapshot;
         self.execution = Some(Progress { done: *steps, of: *of });
         self.runs = Some(*runs);
         if std::mem::take(&mut self.epochs) {
@@ -347,7 +348,7 @@ mod tests {
         let mut live = live(&[
             r#"{"type":"requirements","data":[{"name":"a","bound":0.3,"direction":"at_least"},{"name":"b","bound":2,"direction":"at_most"}]}"#,
             r#"{"type":"started","data":{"requirements":["a","b"],"steps":100}}"#,
-            r#"{"type":"snapshot","data":{"steps":50,"of":100,"runs":3,"averages":[[0.35,0.29,0.4],[1,0.9,1.1]],"multipliers":[[1,0,2],[0,0,0]],"shortfalls":[0.1,null],"objective":[0.5,0.4,0.6],"first":[1,0],"tolerances":[0.1,0.1]}}"#,
+            r#"{"type":"snapshot","data":{"steps":50,"total":100,"runs":3,"averages":[[0.35,0.29,0.4],[1,0.9,1.1]],"multipliers":[[1,0,2],[0,0,0]],"shortfalls":[0.1,null],"objective":[0.5,0.4,0.6],"first":[1,0],"tolerances":[0.1,0.1]}}"#,
             r#"{"type":"tomorrow's","data":{}}"#,
             "not JSON",
         ]);
@@ -385,13 +386,13 @@ mod tests {
     #[test]
     fn a_training_has_a_curve_per_figure_and_begins_again() {
         let mut live = live(&[
-            r#"{"type":"iteration","data":{"iteration":1,"of":2,"figures":{"reward":0.5,"loss":null}}}"#,
-            r#"{"type":"iteration","data":{"iteration":2,"of":2,"figures":{"reward":0.6,"loss":0.1}}}"#,
+            r#"{"type":"iteration","data":{"iteration":1,"total":2,"metrics":{"reward":0.5,"loss":null}}}"#,
+            r#"{"type":"iteration","data":{"iteration":2,"total":2,"metrics":{"reward":0.6,"loss":0.1}}}"#,
         ]);
         let names: Vec<_> = live.figures.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, ["reward", "loss"]);
         assert!(live.trained());
-        live.line(br#"{"type":"iteration","data":{"iteration":1,"of":9,"figures":{"return":1}}}"#);
+        live.line(br#"{"type":"iteration","data":{"iteration":1,"total":9,"metrics":{"return":1}}}"#);
         assert_eq!(live.training, Some(Progress { done: 1, of: 9 }));
         assert_eq!(live.figures.len(), 1);
     }

@@ -300,7 +300,7 @@ mod tests {
 
     fn snapshot(steps: u64) -> String {
         format!(
-            r#"{{"type":"snapshot","data":{{"steps":{steps},"of":200000,"runs":20,"averages":[[0.21,0.2,0.22],[0.6,0.5,0.7]],"multipliers":[[1,0,2],[0,0,0]],"shortfalls":[0.01,0]}}}}"#
+            r#"{{"type":"snapshot","data":{{"steps":{steps},"total":200000,"runs":20,"averages":[[0.21,0.2,0.22],[0.6,0.5,0.7]],"multipliers":[[1,0,2],[0,0,0]],"shortfalls":[0.01,0]}}}}"#
         )
     }
 
@@ -362,7 +362,7 @@ mod tests {
 
     #[test]
     fn a_training_has_a_panel_per_figure_and_one_for_multipliers() {
-        let line = r#"{"type":"iteration","data":{"iteration":120,"of":245,"figures":{"reward":0.5,"policy_loss":1,"multiplier.red":1,"multiplier.blue":2}}}"#;
+        let line = r#"{"type":"iteration","data":{"iteration":120,"total":245,"metrics":{"reward":0.5,"policy_loss":1,"multiplier.red":1,"multiplier.blue":2}}}"#;
         let live = live(&[line]);
         let going = report(&live, false, "a", String::new());
         assert_eq!(going.lead, "Iteration 120 of 245.");

@@ -59,7 +59,7 @@ impl Told<'_> {
                 figures::relation(r).trim_start_matches(r.name()).trim(),
                 &figure(entry.average, 5),
                 &figure(entry.worst, 5),
-                &figure(entry.certificate, 3),
+                &figure(entry.certified_shortfall, 3),
                 &figure(price, 4),
             ]);
             row.push(verdict(entry.met));
@@ -114,7 +114,7 @@ pub(crate) struct Remarks<'a> {
 pub(crate) fn steered(steering: Executor) -> String {
     match steering {
         Executor::Policy => "the policy π(s, λ)".to_owned(),
-        Executor::PolicyLibrary => "the policy's library: in each epoch the agent holds the weighting, of those whose settled averages \
+        Executor::Library => "the policy's library: in each epoch the agent holds the weighting, of those whose settled averages \
                               are known, that is best at the multipliers"
             .to_owned(),
     }

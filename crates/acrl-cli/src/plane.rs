@@ -201,11 +201,11 @@ impl<'a> Plane<'a> {
             return None;
         }
         let outputs = policy.heads().parts().iter().map(|part| match part {
-            ActionPart::Number(range) if range.is_bounded() => {
+            ActionPart::Continuous(range) if range.is_bounded() => {
                 Some((0.5 * (range.low + range.high), 0.5 * range.width()))
             }
-            ActionPart::Number(_) => Some((0.0, 1.0)),
-            ActionPart::Choice(_) => None,
+            ActionPart::Continuous(_) => Some((0.0, 1.0)),
+            ActionPart::Discrete(_) => None,
         });
         let ranges = task.environment().observation_space();
         Some(Model::Mlp {

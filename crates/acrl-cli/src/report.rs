@@ -30,7 +30,7 @@ pub(crate) fn print(report: &RunReport, beside: &Beside<'_>, output: &mut Output
         report.epoch,
         figure(beside.run.step_size(), 4),
         match beside.steering {
-            Some(Executor::PolicyLibrary) => ", steered by the policy's library",
+            Some(Executor::Library) => ", steered by the policy's library",
             _ => "",
         }
     ));
@@ -57,7 +57,7 @@ pub(crate) fn print(report: &RunReport, beside: &Beside<'_>, output: &mut Output
             relation(r, 5),
             figure(entry.average, 5),
             figure(entry.worst, 5),
-            figure(entry.certificate, 3),
+            figure(entry.certified_shortfall, 3),
             figure(price, 4),
         ]
         .map(|cell| (cell, anstyle::Style::new()))
@@ -91,7 +91,7 @@ pub(crate) fn print(report: &RunReport, beside: &Beside<'_>, output: &mut Output
     for (name, entry) in report.requirements.iter() {
         let price = report.multipliers.get(name).map_or(0.0, |m| m.mean);
         let (name, average, bound) = (styled(STRONG, name), figure(entry.average, 4), figure(entry.bound, 4));
-        let certificate = figure(entry.certificate, 2);
+        let certificate = figure(entry.certified_shortfall, 2);
         output.line(if entry.met {
             let met = styled(GOOD, "is met");
             format!(

@@ -180,7 +180,7 @@ impl Drone {
         reward_names.push("energy".to_owned());
         Ok(Self {
             observation_space,
-            action_space: [ActionPart::Number(around(p.thrust)); 2],
+            action_space: [ActionPart::Continuous(around(p.thrust)); 2],
             reward_ranges: vec![Interval::new(0.0, 1.0); reward_names.len()],
             reward_names,
             parameters,
@@ -232,7 +232,7 @@ impl VecEnv for Drone {
 
     /// A fifth of the time √(2w/u_max) in which full thrust takes the drone from rest across the smallest region, w = √area wide;
     /// from 1 to 100 steps.
-    fn hold(&self) -> usize {
+    fn action_repeat(&self) -> usize {
         let p = &self.parameters;
         let narrowest = self.shapes().map(|shape| shape.area().sqrt()).fold(f64::INFINITY, f64::min);
         let time = (2.0 * narrowest / p.thrust).sqrt();

@@ -141,7 +141,9 @@ impl External {
             let expected = "either 2 or more choices, or numbers low < high";
             let wrong = |value: String| CHECK.error(parameter.clone(), value, expected);
             action.push(match *part {
-                ExternalAction { choices: Some(n), low: None, high: None } if n >= 2 => ActionPart::Choice(n),
+                ExternalAction { choices: Some(n), low: None, high: None } if n >= 2 => {
+                    ActionPart::Discrete(n)
+                }
                 ExternalAction { choices: None, low, high } => {
                     let low = low.unwrap_or(f64::NEG_INFINITY);
                     let high = high.unwrap_or(f64::INFINITY);
@@ -149,7 +151,7 @@ impl External {
                     if low.partial_cmp(&high) != Some(Ordering::Less) {
                         return Err(wrong(format!("[{low}, {high}]")));
                     }
-                    ActionPart::Number(Interval::new(low, high))
+                    ActionPart::Continuous(Interval::new(low, high))
                 }
                 ExternalAction { choices: Some(n), .. } => return Err(wrong(format!("{n} choices"))),
             });

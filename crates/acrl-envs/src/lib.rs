@@ -184,3 +184,8 @@ mod tests {
         assert!((dual - 0.5375).abs() < 1e-9, "{dual}");
     }
 }
+
+/// The example of README.md, as a doctest.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

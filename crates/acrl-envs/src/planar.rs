@@ -156,7 +156,7 @@ impl Planar {
         reward_names.extend(energy.then(|| "energy".to_owned()));
         Ok(Self {
             observation_space: [Interval::new(0.0, *width), Interval::new(0.0, *height)],
-            action_space: [ActionPart::Number(part); 2],
+            action_space: [ActionPart::Continuous(part); 2],
             reward_ranges: vec![Interval::new(0.0, 1.0); reward_names.len()],
             reward_names,
             parameters,
@@ -214,7 +214,7 @@ impl VecEnv for Planar {
 
     /// As many steps (1 to 100) as take the agent, at the speed limit, 3 % along the shorter side of the box, or a third
     /// of the way across the smallest region, √area wide, if that is less. 1 without a speed limit.
-    fn hold(&self) -> usize {
+    fn action_repeat(&self) -> usize {
         let p = &self.parameters;
         let Some(speed) = p.speed_limit else { return 1 };
         let narrowest = self.shapes().map(|shape| shape.area().sqrt()).fold(f64::INFINITY, f64::min);
@@ -314,8 +314,8 @@ mod tests {
         assert_eq!(rewards, [1.0, 0.0, 0.0, 0.0], "it was in red before the move");
         let (to, rewards) = step(&p, [0.1, 9.9], [-1e6, 1e6]).unwrap();
         assert_eq!((to, rewards), ([0.0, 10.0], vec![0.0; 4]));
-        assert!(p.action_space().iter().all(|part| *part == ActionPart::Number(Interval::UNBOUNDED)));
-        assert_eq!((p.hold(), p.state_dimension()), (1, 2));
+        assert!(p.action_space().iter().all(|part| *part == ActionPart::Continuous(Interval::UNBOUNDED)));
+        assert_eq!((p.action_repeat(), p.state_dimension()), (1, 2));
     }
 
     #[test]
@@ -369,7 +369,7 @@ mod tests {
                 p.sampling_time = sampling_time;
                 p.regions[2].shape = Shape::Square { centre: [2.5, 2.5], side };
             });
-            changed.unwrap().hold()
+            changed.unwrap().action_repeat()
         };
         assert_eq!([1.0, 2.0, 5.0].map(|speed| hold(speed, 2.0, 0.05)), [6, 3, 1]);
         assert_eq!([hold(1.0, 0.6, 0.05), hold(5.0, 0.1, 0.05), hold(50.0, 2.0, 0.05)], [4, 1, 1]);

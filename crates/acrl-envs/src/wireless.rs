@@ -171,7 +171,7 @@ impl Wireless {
                 .chain(rates.clone())
                 .chain([power])
                 .collect(),
-            action_space: [ActionPart::Choice(users.len()), ActionPart::Number(power)],
+            action_space: [ActionPart::Discrete(users.len()), ActionPart::Continuous(power)],
             observation_space: rates,
             parameters,
         })

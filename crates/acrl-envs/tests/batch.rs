@@ -72,8 +72,8 @@ impl<'a> Lanes<'a> {
 /// Part of an action from a number: a choice that exists, or the number itself.
 fn part(part: ActionPart, number: f64) -> f64 {
     match part {
-        ActionPart::Choice(n) => (number.abs() * 10.0) as usize as f64 % n as f64,
-        ActionPart::Number(_) => number,
+        ActionPart::Discrete(n) => (number.abs() * 10.0) as usize as f64 % n as f64,
+        ActionPart::Continuous(_) => number,
     }
 }
 
@@ -124,7 +124,7 @@ fn each_comes_with_requirements_on_rewards_that_it_has() {
                 .iter()
                 .all(|range| range.is_bounded() && range.width() > 0.0)
         );
-        assert!(continuous.batch().hold() >= 1);
+        assert!(continuous.batch().action_repeat() >= 1);
     }
 }
 
@@ -183,9 +183,9 @@ proptest! {
                 }
                 let before = num_envs.state.clone();
                 let bad = |&(row, kind): &(usize, &ActionPart)| match kind {
-                    ActionPart::Number(range) => num_envs.actions.row(row).iter()
+                    ActionPart::Continuous(range) => num_envs.actions.row(row).iter()
                         .any(|a| a.is_nan() || (a.is_infinite() && !range.is_bounded())),
-                    ActionPart::Choice(_) => num_envs.actions.row(row).iter().any(|a| a.is_nan()),
+                    ActionPart::Discrete(_) => num_envs.actions.row(row).iter().any(|a| a.is_nan()),
                 };
                 let bad = environment.action_space().iter().enumerate().find(bad).is_some();
                 match num_envs.step() {

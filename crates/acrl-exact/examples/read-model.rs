@@ -1,4 +1,4 @@
-//! How long reading a model takes, and how much memory.
+//! Benchmark of reading a model: CPU time and memory.
 //!
 //! ```sh
 //! cargo run --release -p acrl-exact --example read-model -- write 300 grid.npz    # a grid of 300 x 300, or grid.drn
@@ -56,15 +56,15 @@ fn measure(path: &Path) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The most memory that the process has had so far, in MB; 0 where the system does not tell.
+/// Peak memory of the process in MB; 0 where the system does not provide it.
 fn peak() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok()).map_or(0, |kb| kb / 1024)
 }
 
-/// Five moves (stay, and one to each side), of which one in ten goes to another neighbour; two regions to be watched and
-/// the energy of moving.
+/// Grid with five moves (stay, and one to each side) that slip with probability 0.08; two regions to be
+/// watched, and the energy of moving.
 fn grid(side: usize) -> Result<FiniteCmdp, acrl::ModelError> {
     let mut model = FiniteCmdp::builder(["left", "right", "energy"]);
     (0..side * side).for_each(|s| _ = model.state(s.to_string()));

@@ -1,70 +1,70 @@
-//! Models that fall into several end components: what can be had on almost every path.
+//! Models with several end components: requirements that hold on almost every path.
 //!
-//! A run ends in one of the components, and no switching takes it out again. So a mixture over
-//! components has the right *expected* values, but on no single path. On almost every path one can
-//! have what a component offers by itself, if the component is reached with probability 1.
+//! A run ends in one of the components and cannot leave it. So a mixture over components has the right
+//! *expected* values, but on no single path. On almost every path the optimum of a component by itself
+//! is attained, if the component is reached with probability 1.
 
 use std::ops::ControlFlow;
 
 use acrl::{FiniteCmdp, Multipliers, Objective, Specification, Values};
 
 use crate::graph::almost_surely_reaching;
-use crate::solve::{
-    MixturePolicy, SolveError, SolveOptions, SolveRound, most_slack_watched, optimum_watched,
-};
-use crate::{FiniteTask, maximise};
+use crate::solve::{most_slack_observed, optimum, silent};
+use crate::{FiniteTask, MixturePolicy, SolveError, SolveOptions, SolveRound, maximise};
 
-/// What can be had on almost every path.
+/// Optimum among policies that meet the requirements on almost every path.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AlmostSure {
-    /// The best expected V₀ among policies that meet every requirement on almost every path, in the
-    /// sign of the paper; `None` if there is none.
+    /// Best expected V₀ among policies that meet every requirement on almost every path, in the sign of
+    /// the paper; `None` if there is none.
     pub objective: Option<f64>,
     /// Each end component by itself, in the order of [`Structure`](crate::Structure).
-    pub components: Vec<ComponentAnswer>,
-    /// How it is attained; `None` if it is not.
+    pub components: Vec<ComponentSolution>,
+    /// Policy that reaches the components; `None` if there is no objective value.
     pub journey: Option<Journey>,
 }
 
-/// What one end component offers to an agent that stays in it.
+/// Solution for an agent that stays in one end component.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ComponentAnswer {
-    /// The optimum; `None` if the requirements cannot be met there.
+pub struct ComponentSolution {
+    /// Optimal V₀; `None` if the requirements cannot be met there.
     pub objective: Option<f64>,
     /// max_π min_i (V_i − c_i)/R_i there; infinite without requirements.
     pub slack: f64,
-    /// What attains the optimum.
-    pub inside: Option<Inside>,
+    /// Mixture that attains the optimum.
+    pub optimum: Option<ComponentOptimum>,
 }
 
-/// The optimum of one end component.
+/// Optimum of one end component.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Inside {
-    /// λ* there.
+pub struct ComponentOptimum {
+    /// λ* of the component.
     pub multipliers: Multipliers,
-    /// The deterministic policies that are mixed. A rule has an entry for each state of the component, in their order: the
-    /// number of the action in the whole model.
+    /// Deterministic policies with their weights. The actions are given for each state of the component, in
+    /// their order, as numbers of the whole model.
     pub mixture: Vec<MixturePolicy>,
     /// V₀ … V_m of the mixture.
     pub values: Values,
 }
 
-/// The way to the components in which an agent settles.
+/// Policy that reaches the components in which an agent stays.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Journey {
-    /// The number of the action in each state; `None` where the agent settles in the component that holds the state.
+    /// Number of the action in each state; `None` where the agent stays in the component of the state.
     pub steps: Vec<Option<usize>>,
-    /// The probability with which it settles in each component.
+    /// Probability of ending in each component.
     pub mass: Vec<f64>,
 }
 
-/// Analyses every end component, and which of those that meet the requirements are reached for sure.
+/// Solves every end component, and finds the best policy that almost surely reaches those that meet the
+/// requirements.
 pub fn almost_sure(task: &FiniteTask<'_>, options: &SolveOptions) -> Result<AlmostSure, SolveError> {
-    almost_sure_watched(task, options, &mut |_: &SolveRound| ControlFlow::Continue(()))
+    almost_sure_observed(task, options, &mut silent)
 }
 
-/// The same; `observer` sees the rounds of every component and may stop it, which is an error if nothing is known by then.
-pub fn almost_sure_watched(
+/// [`almost_sure`] with an observer, which sees the rounds of every component and may stop it; that is an
+/// error if no result is known by then.
+pub fn almost_sure_observed(
     task: &FiniteTask<'_>,
     options: &SolveOptions,
     observer: &mut dyn FnMut(&SolveRound) -> ControlFlow<()>,
@@ -72,18 +72,18 @@ pub fn almost_sure_watched(
     let model = task.model();
     let mut components = Vec::new();
     for states in &task.structure().end_components {
-        let (inside, kept) = component(model, states)?;
-        let inside = FiniteTask::new(&inside, task.specification())?;
-        let slack = most_slack_watched(&inside, options, observer)?.map_or(f64::INFINITY, |s| s.lower);
-        let best = optimum_watched(&inside, options, observer)?;
+        let (restricted, kept) = component(model, states)?;
+        let restricted = FiniteTask::new(&restricted, task.specification())?;
+        let slack = most_slack_observed(&restricted, options, observer)?.map_or(f64::INFINITY, |s| s.lower);
+        let best = optimum(&restricted, options, observer)?;
         let objective = best.as_ref().map(|best| best.objective);
-        let inside = best.map(|mut best| {
-            for rule in best.mixture.iter_mut().map(|policy| &mut policy.rule) {
-                rule.iter_mut().zip(&kept).for_each(|(action, kept)| *action = kept[*action] as usize);
+        let optimum = best.map(|mut best| {
+            for actions in best.mixture.iter_mut().map(|policy| &mut policy.actions) {
+                actions.iter_mut().zip(&kept).for_each(|(action, kept)| *action = kept[*action] as usize);
             }
-            Inside { multipliers: best.multipliers, mixture: best.mixture, values: best.values }
+            ComponentOptimum { multipliers: best.multipliers, mixture: best.mixture, values: best.values }
         });
-        components.push(ComponentAnswer { objective, slack, inside });
+        components.push(ComponentSolution { objective, slack, optimum });
     }
     match best_reached_for_sure(task, &components)? {
         Some((objective, journey)) => {
@@ -93,7 +93,7 @@ pub fn almost_sure_watched(
     }
 }
 
-/// The model of an agent that never leaves a component, and which actions of each state it has.
+/// Model restricted to a component, and the actions of each state that remain.
 fn component(model: &FiniteCmdp, states: &[usize]) -> Result<(FiniteCmdp, Vec<Vec<u32>>), SolveError> {
     let position = |t: u32| states.binary_search(&(t as usize)).ok();
     let mut inside = FiniteCmdp::builder(model.reward_names().to_vec());
@@ -119,11 +119,12 @@ fn component(model: &FiniteCmdp, states: &[usize]) -> Result<(FiniteCmdp, Vec<Ve
     Ok((inside.build().map_err(acrl::Error::from)?, kept))
 }
 
-/// Among policies that reach components with an answer with probability 1, the best expected answer:
-/// a model in which one may settle in such a component for its answer, and earns less while under way.
+/// Best expected optimum among policies that almost surely reach components with an optimum: the
+/// solution of a model in which the agent may stay in such a component for its optimum, and earns less
+/// on the way.
 fn best_reached_for_sure(
     whole: &FiniteTask<'_>,
-    components: &[ComponentAnswer],
+    components: &[ComponentSolution],
 ) -> Result<Option<(f64, Journey)>, SolveError> {
     let model = whole.model();
     let mut settle: Vec<Option<f64>> = vec![None; model.states()];
@@ -169,13 +170,13 @@ fn best_reached_for_sure(
     let specification = Specification::new(Some(Objective::maximize("answer")), vec![])?;
     let task = FiniteTask::new(&journey, &specification)?;
     let best = maximise(&task, &[1.0])?;
-    let occupancy = task.occupancy(&best.rule)?;
-    // Where the first choice is to settle.
-    let settles = |s: usize| settle[s].is_some() && best.rule[s] == 0;
+    let occupancy = task.occupancy(&best.actions)?;
+    // The first choice is to stay.
+    let settles = |s: usize| settle[s].is_some() && best.actions[s] == 0;
     let steps: Vec<Option<usize>> = (0..model.states())
         .map(|s| {
             let mut staying = model.choices(s).enumerate().filter(|(_, c)| stays(*c) && reaching[s]);
-            match best.rule[s] - usize::from(settle[s].is_some() && best.rule[s] > 0) {
+            match best.actions[s] - usize::from(settle[s].is_some() && best.actions[s] > 0) {
                 _ if settles(s) => None,
                 nth => Some(staying.nth(nth).map_or(0, |(a, _)| a)),
             }
@@ -192,8 +193,8 @@ mod tests {
     use super::*;
     use acrl::Requirement;
 
-    /// A hub leads to trap A (r0 = 1, r1 = 0), to trap B (r0 = 0, r1 = 1), or into a room in which one
-    /// can serve (r1 = 1) or earn (r0 = 0.6) as one likes.
+    /// A hub leads to the absorbing states A (r0 = 1, r1 = 0) and B (r0 = 0, r1 = 1), or to a state with the
+    /// choice to serve (r1 = 1) or to earn (r0 = 0.6).
     fn model() -> FiniteCmdp {
         let mut b = FiniteCmdp::builder(["r0", "r1"]);
         for name in ["hub", "A", "B", "room"] {
@@ -217,7 +218,7 @@ mod tests {
         assert!(!task.structure().is_communicating());
         let options = SolveOptions::default();
         (
-            optimum_watched(&task, &options, &mut |_| ControlFlow::Continue(())).unwrap().unwrap().objective,
+            optimum(&task, &options, &mut silent).unwrap().unwrap().objective,
             almost_sure(&task, &options).unwrap(),
         )
     }
@@ -226,14 +227,17 @@ mod tests {
     fn expected_values_mix_components_and_paths_do_not() {
         let (expected, sure) = answer(0.5);
         assert!((expected - 0.5).abs() < 1e-9, "half the paths to A, half to B");
-        assert!((sure.objective.unwrap() - 0.3).abs() < 1e-9, "the room alone meets it on every path");
+        assert!(
+            (sure.objective.unwrap() - 0.3).abs() < 1e-9,
+            "the state with a choice meets it on every path"
+        );
         let answers: Vec<Option<f64>> = sure.components.iter().map(|c| c.objective).collect();
-        assert_eq!(answers[0], None, "trap A never serves");
+        assert_eq!(answers[0], None, "A never serves");
         assert!(answers[1].is_some() && answers[2].is_some());
     }
 
     #[test]
-    fn without_a_demand_the_best_trap_is_taken() {
+    fn without_requirements_the_best_component_is_taken() {
         let (expected, sure) = answer(0.0);
         assert!((expected - 1.0).abs() < 1e-9);
         assert!((sure.objective.unwrap() - 1.0).abs() < 1e-9);

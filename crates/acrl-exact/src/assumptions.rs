@@ -1,4 +1,4 @@
-//! What the theorems need and promise, computed for a finite problem.
+//! Assumptions and guarantees of the theorems, computed for a finite problem.
 //!
 //! Rewards are measured in units of their range (r_i/R_i), multipliers accordingly (λ_i R_i/R₀), as
 //! the dual dynamics do: so a step size, B, C and ε mean the same on every problem.
@@ -8,9 +8,9 @@ use std::collections::HashSet;
 use acrl::Multipliers;
 use acrl::guarantees::{drift_holds, drift_radius, multiplier_bound, optimality_loss, squared_bound};
 
-use crate::chain::Chain;
-use crate::solve::SolveError;
-use crate::{ExactPolicy, FiniteTask, Optimum, Singular, Slack, SolveOptions, most_slack};
+use crate::evaluation::lu::Chain;
+use crate::tolerances::POSITIVE_SLACK;
+use crate::{ExactPolicy, FiniteTask, Optimum, Singular, Slack, SolveError, SolveOptions, most_slack};
 
 /// Assumptions 1 and 2 and the constants of the theorems, at the multipliers of an execution.
 #[derive(Debug, Clone)]
@@ -25,49 +25,49 @@ pub struct Assumptions {
     pub bias: Vec<EpochBias>,
     /// Assumption 2: the drift at the visited multipliers.
     pub drift: Drift,
-    /// The longest expected number of steps that a visited change of rule takes: from where the old rule
-    /// spends nine tenths of its time to where the new one does.
+    /// Longest expected duration of a visited change of policy: the hitting time of the core of the new
+    /// policy (nine tenths of its stationary distribution) from the core of the old one.
     pub switch_time: f64,
-    /// The smallest T₀ with ε(T₀) ≤ C: long enough for the proof. `None` if it is longer than
+    /// Smallest T₀ with ε(T₀) ≤ C: long enough for the proof. `None` if it is longer than
     /// [`Assumptions::LONGEST`] or C is not positive.
     pub suggested_epoch: Option<u64>,
     /// η B²/2 at the step size examined, times R₀: the promised loss without β.
     pub loss: f64,
 }
 
-/// ε(T₀) and β(T₀) of Assumption 1: the worst over visited rules and states.
+/// ε(T₀) and β(T₀) of Assumption 1: the worst over visited policies and states.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct EpochBias {
     /// T₀.
     pub epoch: u64,
     /// ‖E\[average of r over the epoch\] − V‖, in range units.
     pub epsilon: f64,
-    /// The same for r_λ, in units of R₀, at the visited multipliers.
+    /// |E\[average of r_λ over the epoch\] − V_λ| in units of R₀, at the visited multipliers.
     pub beta: f64,
 }
 
-/// How Assumption 2 stands at the visited multipliers, with ε = C/2 and the step size examined.
+/// Assumption 2 at the visited multipliers, with ε = C/2 and the step size examined.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Drift {
-    /// How many multipliers were visited.
+    /// Number of visited multipliers.
     pub visited: usize,
-    /// At how many of them the drift points back to λ* strongly enough.
+    /// Number of them at which the drift towards λ* is strong enough.
     pub holds: usize,
-    /// The largest visited distance from λ* at which it does not.
+    /// Largest visited distance from λ* at which it is not.
     pub fails_up_to: f64,
     /// B_λ: from this distance on it holds everywhere; `None` if C is not positive.
     pub radius: Option<f64>,
-    /// The largest distance from λ* visited.
+    /// Largest visited distance from λ*.
     pub farthest: f64,
 }
 
 impl Assumptions {
-    /// T₀ is examined up to here.
+    /// Largest T₀ examined.
     pub const LONGEST: u64 = 1000;
-    /// The share of time that makes the core of a rule.
+    /// Share of the stationary distribution that makes the core of a policy.
     const CORE: f64 = 0.9;
-    /// At most so many visited rules are examined.
-    const RULES: usize = 64;
+    /// Largest number of visited policies examined.
+    const POLICIES: usize = 64;
 
     /// Examines a task at its optimum, at the multipliers `visited` by an execution with a step size.
     pub fn examine(
@@ -85,7 +85,7 @@ impl Assumptions {
             multiplier_bound(optimum.upper / r0, s.values.objective() / r0, constant, step_size, b2)
         });
 
-        let mut visits = Visits::new(task, visited, Self::RULES)?;
+        let mut visits = Visits::new(task, visited, Self::POLICIES)?;
         let mut drift = visits.drift(task, optimum, constant / 2.0, step_size, b2);
         let optimal_sum: f64 = scaled_multipliers(task, &optimum.multipliers).iter().sum();
         drift.radius = bound.map(|bound| drift_radius(optimal_sum, bound));
@@ -105,15 +105,15 @@ impl Assumptions {
     }
 }
 
-/// What Σ λ_i R_i may come to in an execution whose epoch is long enough: twice the Lemma's bound and
-/// one step beyond, which leaves room for chance. `None` if there is no slack, and so no bound.
+/// Upper bound on Σ λ_i R_i in an execution whose epoch is long enough: twice the Lemma's bound plus one
+/// step, a margin for chance. `None` without slack, and so without a bound.
 pub fn multiplier_reach(
     task: &FiniteTask<'_>,
     optimum: &Optimum,
     slack: &Slack,
     step_size: f64,
 ) -> Option<f64> {
-    if slack.lower <= 1e-9 {
+    if slack.lower <= POSITIVE_SLACK {
         return None;
     }
     let b2 = scaled_squared_bound(task);
@@ -132,42 +132,42 @@ fn scaled_squared_bound(task: &FiniteTask<'_>) -> f64 {
     squared_bound(task.reward_vectors().into_iter().map(scaled), &bounds)
 }
 
-/// The rules visited by an execution, with the multipliers at which each was in force.
+/// Policies visited by an execution, with the multipliers at which each was in force.
 struct Visits {
-    rules: Vec<Visit>,
-    /// Changes from one rule to another, by number.
+    policies: Vec<Visit>,
+    /// Changes from one policy to another, by index.
     switches: HashSet<(usize, usize)>,
 }
 
 struct Visit {
-    rule: Vec<usize>,
+    actions: Vec<usize>,
     chain: Chain,
     /// V₀ … V_m.
     values: Vec<f64>,
-    /// λ R/R₀ at which it was used.
+    /// λ R/R₀ at which it was in force.
     multipliers: Vec<Vec<f64>>,
 }
 
 impl Visits {
     fn new(task: &FiniteTask<'_>, visited: &[Multipliers], limit: usize) -> Result<Self, Singular> {
         let mut policy = ExactPolicy::new(task);
-        let mut visits = Self { rules: Vec::new(), switches: HashSet::new() };
+        let mut visits = Self { policies: Vec::new(), switches: HashSet::new() };
         let mut previous = None;
         for multipliers in visited {
-            let rule = policy.rule(multipliers)?.to_vec();
+            let actions = policy.actions(multipliers)?.to_vec();
             let scaled = scaled_multipliers(task, multipliers);
-            let known = visits.rules.iter().position(|visit| visit.rule == rule);
+            let known = visits.policies.iter().position(|visit| visit.actions == actions);
             let index = match known {
                 Some(index) => index,
-                None if visits.rules.len() >= limit => continue,
+                None if visits.policies.len() >= limit => continue,
                 None => {
-                    let chain = Chain::of_rule(task.model(), &rule)?;
-                    let values = task.values(&rule)?.as_slice().to_vec();
-                    visits.rules.push(Visit { rule, chain, values, multipliers: Vec::new() });
-                    visits.rules.len() - 1
+                    let chain = Chain::of_actions(task.model(), &actions)?;
+                    let values = task.values(&actions)?.as_slice().to_vec();
+                    visits.policies.push(Visit { actions, chain, values, multipliers: Vec::new() });
+                    visits.policies.len() - 1
                 }
             };
-            visits.rules[index].multipliers.push(scaled);
+            visits.policies[index].multipliers.push(scaled);
             if let Some(previous) = previous.replace(index).filter(|p| *p != index) {
                 visits.switches.insert((previous, index));
             }
@@ -178,7 +178,7 @@ impl Visits {
     fn drift(&self, task: &FiniteTask<'_>, optimum: &Optimum, epsilon: f64, eta: f64, b2: f64) -> Drift {
         let optimal = scaled_multipliers(task, &optimum.multipliers);
         let mut drift = Drift { visited: 0, holds: 0, fails_up_to: 0.0, radius: None, farthest: 0.0 };
-        for visit in &self.rules {
+        for visit in &self.policies {
             let subgradient: Vec<f64> = (0..task.len())
                 .map(|i| (visit.values[i + 1] - task.bounds()[i]) / task.scales()[i])
                 .collect();
@@ -203,12 +203,12 @@ impl Visits {
         let (n, width) = (model.states(), task.len() + 1);
         let mut worst: Vec<EpochBias> =
             (1..=longest).map(|epoch| EpochBias { epoch, epsilon: 0.0, beta: 0.0 }).collect();
-        for visit in &mut self.rules {
-            // Many multipliers share a rule; β is convex in λ, so a few extreme ones tell.
+        for visit in &mut self.policies {
+            // Many multipliers share a policy; β is convex in λ, so the extreme ones suffice.
             extremes(&mut visit.multipliers);
             let biases: Vec<Vec<f64>> = (0..width)
                 .map(|i| {
-                    let reward = |s: usize| task.rewards(model.choices(s).start + visit.rule[s])[i];
+                    let reward = |s: usize| task.rewards(model.choices(s).start + visit.actions[s])[i];
                     let rewards: Vec<f64> = (0..n).map(reward).collect();
                     let scale = task.ranges()[i];
                     visit.chain.gain_and_bias(&rewards).1.iter().map(|h| h / scale).collect()
@@ -237,17 +237,17 @@ impl Visits {
     fn switch_time(&self) -> Result<f64, Singular> {
         let mut longest: f64 = 0.0;
         for &(from, to) in &self.switches {
-            let (from, to) = (&self.rules[from].chain, &self.rules[to].chain);
-            let mut settled = vec![false; self.rules[0].rule.len()];
-            to.core(Assumptions::CORE).into_iter().for_each(|s| settled[s] = true);
-            let times = to.hitting_times(&settled)?;
+            let (from, to) = (&self.policies[from].chain, &self.policies[to].chain);
+            let mut core = vec![false; self.policies[0].actions.len()];
+            to.core(Assumptions::CORE).into_iter().for_each(|s| core[s] = true);
+            let times = to.hitting_times(&core)?;
             longest = from.core(Assumptions::CORE).into_iter().map(|s| times[s]).fold(longest, f64::max);
         }
         Ok(longest)
     }
 }
 
-/// λ_i R_i/R₀: multipliers as they are when every reward is divided by its range.
+/// λ_i R_i/R₀: the multipliers of rewards divided by their ranges.
 fn scaled_multipliers(task: &FiniteTask<'_>, multipliers: &Multipliers) -> Vec<f64> {
     let scales = multipliers.as_slice().iter().zip(task.scales());
     scales.map(|(l, r)| l * r / task.objective_scale()).collect()

@@ -1,72 +1,70 @@
-//! Finite constrained problems, exactly.
+//! Exact solution of finite constrained Markov decision processes.
 //!
-//! A [`FiniteTask`] is a model and what is required of it. On it:
+//! A [`FiniteTask`] is a model with a specification. On it:
 //!
 //! | question | answer |
 //! |---|---|
-//! | what does this policy attain? | [`FiniteTask::values`], [`FiniteTask::values_of_randomised`] |
-//! | which policy maximises the Lagrangian at λ? | [`maximise`], [`dual_function`], [`optimal_actions`] |
-//! | run π(λ) online | [`ExactPolicy`] with [`acrl::execute`] |
-//! | what is the optimum, and the price of each requirement? | [`solve`] |
-//! | what can be had on almost every path of a model in several parts? | [`almost_sure()`] |
-//! | how does the optimum depend on a bound? | [`sweep`] |
-//! | run the optimum, in memory proportional to the model | [`Executable`], [`SteeredPolicy`], [`MixedPolicy`] |
-//! | how much slack is there (A1)? | [`most_slack`] |
-//! | which requirements conflict, and by how much? | [`solve`] again: [`Conflict`] |
-//! | why is a requirement behind? | [`witness()`], for a [diagnosis](acrl::Diagnosis) |
-//! | what do the theorems need and promise here? | [`assumptions`] |
-//! | which model is this? | [`drn`] reads Storm's explicit format, [`npz`] arrays of NumPy and SciPy |
+//! | values of a policy | [`FiniteTask::values`], [`FiniteTask::values_of_randomised`] |
+//! | Lagrangian maximiser at λ, dual function | [`maximise`], [`dual_function`], [`optimal_actions`] |
+//! | execution of π(λ) online | [`ExactPolicy`] with [`acrl::execute`] |
+//! | optimum, and the price of each requirement | [`solve()`] |
+//! | requirements on almost every path of a model with several end components | [`almost_sure()`] |
+//! | optimum as a function of a bound | [`sweep()`] |
+//! | execution of the optimum, in memory proportional to the model | [`Executable`] with [`PolicySetExecutor`] or [`TimeSharingExecutor`] |
+//! | largest slack (Slater constant, A1) | [`most_slack`] |
+//! | conflicting requirements, and their relaxation | [`solve()`]: [`Conflict`] |
+//! | cause of a shortfall | [`exact_evidence()`], for a [diagnosis](acrl::Diagnosis) |
+//! | assumptions and guarantees of the theorems | [`assumptions`] |
+//! | model files | [`drn`] (Storm's explicit format), [`npz`] (arrays of NumPy and SciPy) |
 //!
-//! Gains are long-run averages, not discounted sums; every routine survives policies with several
-//! recurrent classes.
+//! Values are long-run averages (gains), not discounted sums; every routine supports policies with
+//! several recurrent classes.
+//!
+//! The solver is column generation: the loop is in [`solve()`], the master program and the level method
+//! in `column_generation`, the Lagrangian maximisers in `pricing`, and policy evaluation in
+//! `evaluation`.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
-mod abreast;
 mod almost_sure;
 pub mod assumptions;
-mod chain;
-mod columns;
+mod column_generation;
 mod conflict;
-pub mod drn;
-mod elimination;
-mod evaluate;
-mod executable;
-mod front;
+mod evaluation;
+mod exact_evidence;
 mod graph;
-mod interleave;
-mod lead;
-mod level;
-mod maximise;
-pub mod npz;
-mod ordering;
-mod part;
-mod plan;
+mod io;
 mod policy;
+mod pricing;
+mod simd;
+mod solution;
 mod solve;
-mod substitution;
+mod sweep;
 mod task;
 #[cfg(test)]
 mod test_models;
-mod vectors;
-mod witness;
+mod tolerances;
+mod tuning;
 
-pub use almost_sure::{AlmostSure, ComponentAnswer, Inside, Journey, almost_sure, almost_sure_watched};
-pub use chain::Singular;
-pub use conflict::{Conflict, Relaxation};
-pub use executable::{Executable, ExecutablePart, MixedPolicy, SETTLE, SteeredPolicy};
-pub use graph::Structure;
-pub use lead::lead_home;
-pub use maximise::{Maximiser, dual_function, maximise, optimal_actions};
-pub use policy::ExactPolicy;
-pub use solve::{
-    MixturePolicy, Optimum, Slack, Solution, SolveError, SolveOptions, SolveRound, SweepPoint, feasible,
-    most_slack, solve, sweep,
+pub use almost_sure::{
+    AlmostSure, ComponentOptimum, ComponentSolution, Journey, almost_sure, almost_sure_observed,
 };
+pub use conflict::{Conflict, Relaxation};
+pub use evaluation::lu::Singular;
+pub use exact_evidence::exact_evidence;
+pub use graph::Structure;
+pub use io::{drn, npz};
+pub use policy::{
+    ExactPolicy, Executable, ExecutableComponent, PolicySetExecutor, SETTLE, TimeSharingExecutor,
+    redirect_slow_states,
+};
+pub use pricing::{Maximiser, dual_function, maximise, optimal_actions};
+pub use solution::{MixturePolicy, Optimum, Slack, Solution, SolveError, SolveOptions, SolveRound};
+pub use solve::{feasible, most_slack, solve};
+pub use sweep::{SweepPoint, sweep};
 pub use task::FiniteTask;
-pub use witness::witness;
 
-/// The README's example, kept true.
+/// The example of README.md, as a doctest.
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
+#[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,31 +1,31 @@
-//! A finite model together with what is required of it.
+//! Finite model with a specification.
 
 use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
 
 use acrl::{Error, FiniteCmdp, Requirement, Specification, Values};
 
-use crate::chain::Chain;
-use crate::part::Part;
+use crate::evaluation::lu::Chain;
+use crate::graph::EndComponent;
 use crate::{Singular, Structure};
 
-/// A finite model and a specification, with the rewards in the form r₀ … r_m of the paper.
+/// Finite model and specification, with the rewards in the form r₀ … r_m of the paper.
 #[derive(Debug, Clone)]
 pub struct FiniteTask<'a> {
     model: &'a FiniteCmdp,
     specification: Specification,
     structure: Arc<Structure>,
-    /// The only end component, if there is one, once it is needed.
-    part: Arc<OnceLock<Part>>,
-    /// r₀ … r_m of each choice; the same for all bounds.
+    /// The only end component, if there is one, built on first use.
+    component: Arc<OnceLock<EndComponent>>,
+    /// r₀ … r_m of each choice; shared by tasks that differ in bounds.
     rewards: Arc<Vec<f64>>,
     bounds: Vec<f64>,
-    /// R₀ … R_m: how far each reward ranges; 1 for a constant one.
+    /// R₀ … R_m: the range of each reward; the magnitude of a constant one, or 1.
     ranges: Vec<f64>,
 }
 
 impl<'a> FiniteTask<'a> {
-    /// Fails if the specification names a reward that the model does not have.
+    /// Task on a model. Fails if the specification names a reward that the model does not have.
     pub fn new(model: &'a FiniteCmdp, specification: &Specification) -> Result<Self, Error> {
         Self::with_structure(model, specification, Arc::new(Structure::new(model)), Arc::default())
     }
@@ -34,7 +34,7 @@ impl<'a> FiniteTask<'a> {
         model: &'a FiniteCmdp,
         specification: &Specification,
         structure: Arc<Structure>,
-        part: Arc<OnceLock<Part>>,
+        component: Arc<OnceLock<EndComponent>>,
     ) -> Result<Self, Error> {
         let scoring = specification.bind(model.reward_names())?;
         let terms: Vec<Option<(usize, f64)>> = scoring.terms().collect();
@@ -43,7 +43,7 @@ impl<'a> FiniteTask<'a> {
             let named = model.choice(choice).rewards;
             rewards.extend(terms.iter().map(|term| term.map_or(0.0, |(i, sign)| sign * named[i])));
         }
-        // States that cannot be reached do not count. A constant reward is measured by its size.
+        // Over reachable states. The range of a constant reward is its magnitude.
         let mut extremes = vec![(f64::INFINITY, f64::NEG_INFINITY); terms.len()];
         for choice in reachable_choices(model, &structure) {
             let own = &rewards[choice * terms.len()..(choice + 1) * terms.len()];
@@ -61,14 +61,14 @@ impl<'a> FiniteTask<'a> {
             model,
             specification: specification.clone(),
             structure,
-            part,
+            component,
             rewards: Arc::new(rewards),
             bounds,
             ranges,
         })
     }
 
-    /// The same model with another specification; one that differs in bounds only costs nothing.
+    /// Task on the same model with another specification; one that differs in bounds only costs nothing.
     pub fn with(&self, specification: &Specification) -> Result<Self, Error> {
         let same =
             |(a, b): (&Requirement, &Requirement)| a.reward() == b.reward() && a.direction() == b.direction();
@@ -80,11 +80,10 @@ impl<'a> FiniteTask<'a> {
             let (specification, bounds) = (specification.clone(), specification.bounds());
             return Ok(Self { specification, bounds, ..self.clone() });
         }
-        Self::with_structure(self.model, specification, self.structure.clone(), self.part.clone())
+        Self::with_structure(self.model, specification, self.structure.clone(), self.component.clone())
     }
 
-    /// The same task with every reward measured by its range over the whole model, states that cannot be
-    /// reached included: the unit in which relaxations are given.
+    /// Task with ranges over the whole model, unreachable states included: the unit of relaxations.
     pub fn in_model_units(&self) -> Self {
         let names = self.model.reward_names();
         let mut task = self.clone();
@@ -98,28 +97,28 @@ impl<'a> FiniteTask<'a> {
         task
     }
 
-    /// The model.
+    /// Model.
     pub fn model(&self) -> &'a FiniteCmdp {
         self.model
     }
 
-    /// What is required.
+    /// Specification.
     pub fn specification(&self) -> &Specification {
         &self.specification
     }
 
-    /// How the model hangs together.
+    /// Reachable states and end components of the model.
     pub fn structure(&self) -> &Structure {
         &self.structure
     }
 
     /// The only end component; `None` if there are several.
-    pub(crate) fn part(&self) -> Option<&Part> {
+    pub(crate) fn end_component(&self) -> Option<&EndComponent> {
         let states = match &self.structure.end_components[..] {
             [states] => states,
             _ => return None,
         };
-        Some(self.part.get_or_init(|| Part::new(self.model, states)))
+        Some(self.component.get_or_init(|| EndComponent::new(self.model, states)))
     }
 
     /// Whether there is an objective (else r₀ = 0).
@@ -132,7 +131,7 @@ impl<'a> FiniteTask<'a> {
         self.bounds.len()
     }
 
-    /// Whether nothing is required.
+    /// Whether there are no requirements.
     pub fn is_empty(&self) -> bool {
         self.bounds.is_empty()
     }
@@ -142,7 +141,7 @@ impl<'a> FiniteTask<'a> {
         &self.bounds
     }
 
-    /// R₁ … R_m: the ranges of the requirements' rewards, over the states that can be reached.
+    /// R₁ … R_m: the ranges of the requirements' rewards over reachable states.
     pub fn scales(&self) -> &[f64] {
         &self.ranges[1..]
     }
@@ -155,6 +154,11 @@ impl<'a> FiniteTask<'a> {
     /// R₀ … R_m.
     pub(crate) fn ranges(&self) -> &[f64] {
         &self.ranges
+    }
+
+    /// Σ |w_i| R_i: the range of Σ w_i r_i.
+    pub(crate) fn weighted_range(&self, weights: &[f64]) -> f64 {
+        weights.iter().zip(&self.ranges).map(|(w, r)| (w * r).abs()).sum()
     }
 
     /// r₀ … r_m of a choice.
@@ -170,12 +174,12 @@ impl<'a> FiniteTask<'a> {
         self.rewards(choice).iter().zip(weights).map(|(r, w)| r * w).sum()
     }
 
-    /// Every distinct vector r₁ … r_m that can occur.
+    /// Distinct reward vectors r₁ … r_m over reachable states.
     pub fn reward_vectors(&self) -> Vec<Vec<f64>> {
         let choices = reachable_choices(self.model, &self.structure);
         let mut seen = HashSet::new();
         let mut bits = Vec::new();
-        // Most of the millions are there again and again.
+        // Looked up before they are copied: most of them are repetitions.
         let first = |c: &usize| {
             bits.clear();
             bits.extend(self.rewards(*c)[1..].iter().map(|r| r.to_bits()));
@@ -188,18 +192,18 @@ impl<'a> FiniteTask<'a> {
         vectors
     }
 
-    /// V₀ … V_m of the rule that takes action number `rule[s]` in state s, from the initial
-    /// distribution.
-    pub fn values(&self, rule: &[usize]) -> Result<Values, Singular> {
-        let chain = Chain::of_rule(self.model, rule)?;
-        self.average(&chain, |i, s| self.rewards(self.model.choices(s).start + rule[s])[i])
+    /// V₀ … V_m of the deterministic policy that takes action number `actions[s]` in state s, from the
+    /// initial distribution.
+    pub fn values(&self, actions: &[usize]) -> Result<Values, Singular> {
+        let chain = Chain::of_actions(self.model, actions)?;
+        self.average(&chain, |i, s| self.rewards(self.model.choices(s).start + actions[s])[i])
     }
 
-    /// The recurrent classes of a rule, each with its states and its V₀ … V_m: where the rule can settle.
-    pub fn classes(&self, rule: &[usize]) -> Result<Vec<(Vec<usize>, Values)>, Singular> {
-        let chain = Chain::of_rule(self.model, rule)?;
-        let reward = |i: usize, s: usize| self.rewards(self.model.choices(s).start + rule[s])[i];
-        let rewards = |i: usize| (0..rule.len()).map(|s| reward(i, s)).collect::<Vec<_>>();
+    /// Recurrent classes of a deterministic policy, each with its states and its V₀ … V_m.
+    pub fn classes(&self, actions: &[usize]) -> Result<Vec<(Vec<usize>, Values)>, Singular> {
+        let chain = Chain::of_actions(self.model, actions)?;
+        let reward = |i: usize, s: usize| self.rewards(self.model.choices(s).start + actions[s])[i];
+        let rewards = |i: usize| (0..actions.len()).map(|s| reward(i, s)).collect::<Vec<_>>();
         let gains: Vec<Vec<f64>> = (0..=self.len()).map(|i| chain.gain_and_bias(&rewards(i)).0).collect();
         let values = |s: usize| Values::new(gains.iter().map(|g| g[s]).collect()).map_err(|_| Singular);
         chain.recurrent_classes().map(|states| Ok((states.to_vec(), values(states[0])?))).collect()
@@ -212,12 +216,12 @@ impl<'a> FiniteTask<'a> {
         self.average(&chain, |i, s| self.model.choices(s).map(|c| weights[c] * self.rewards(c)[i]).sum())
     }
 
-    /// The long-run share of time that a rule spends on each choice.
-    pub fn occupancy(&self, rule: &[usize]) -> Result<Vec<f64>, Singular> {
-        let frequencies = Chain::of_rule(self.model, rule)?.frequencies(self.model.initial());
+    /// Occupancy measure of a deterministic policy: the long-run share of time spent on each choice.
+    pub fn occupancy(&self, actions: &[usize]) -> Result<Vec<f64>, Singular> {
+        let frequencies = Chain::of_actions(self.model, actions)?.frequencies(self.model.initial());
         let mut occupancy = vec![0.0; self.model.choice_count()];
         for (s, frequency) in frequencies.into_iter().enumerate() {
-            occupancy[self.model.choices(s).start + rule[s]] = frequency;
+            occupancy[self.model.choices(s).start + actions[s]] = frequency;
         }
         Ok(occupancy)
     }
@@ -229,7 +233,7 @@ impl<'a> FiniteTask<'a> {
     }
 }
 
-/// The choices of the states that can be reached.
+/// Choices of reachable states.
 fn reachable_choices<'a>(
     model: &'a FiniteCmdp,
     structure: &'a Structure,

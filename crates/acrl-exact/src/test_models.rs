@@ -1,8 +1,8 @@
-//! Random small models and all their rules, for tests by enumeration.
+//! Random small models and all their deterministic policies, for tests by enumeration.
 
 use acrl::{FiniteCmdp, Rng};
 
-/// A random model of up to 5 states with ragged actions and sparse, sometimes deterministic
+/// Random model of up to 5 states with ragged actions and sparse, sometimes deterministic
 /// transitions: communicating, with transient states, or multichain, as it comes.
 pub(crate) fn model(seed: u64) -> FiniteCmdp {
     let mut rng = Rng::new(seed);
@@ -20,8 +20,8 @@ pub(crate) fn model(seed: u64) -> FiniteCmdp {
     b.build().unwrap()
 }
 
-/// Every deterministic rule.
-pub(crate) fn all_rules(model: &FiniteCmdp) -> Vec<Vec<usize>> {
+/// Every deterministic policy.
+pub(crate) fn all_policies(model: &FiniteCmdp) -> Vec<Vec<usize>> {
     let counts: Vec<usize> = (0..model.states()).map(|s| model.choices(s).len()).collect();
     let total: usize = counts.iter().product();
     (0..total)

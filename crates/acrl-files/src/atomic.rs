@@ -1,4 +1,4 @@
-//! Files that are replaced as a whole or not at all.
+//! Atomic replacement of files.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -8,8 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::Error;
 
-/// Writes a file such that, whenever the program or the machine stops, its name leads to the whole old content or to
-/// the whole new one.
+/// Replaces a file atomically: after a crash at any time it has either the whole old or the whole new content.
 ///
 /// The bytes go to a temporary file `.acrl-*.tmp` in the same folder, and that one to the disk before it takes the
 /// name. On an error the old file is as it was and the temporary one is gone. A symbolic link is followed, permissions
@@ -21,9 +20,9 @@ pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), Error> {
 fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let old = match fs::metadata(path) {
         Ok(old) if old.is_dir() => return Err(ErrorKind::IsADirectory.into()),
-        // Nothing to keep, and a file in its place would take the device away.
+        // Nothing to keep, and a rename would replace the device by a file.
         Ok(old) if !old.is_file() => return OpenOptions::new().write(true).open(path)?.write_all(bytes),
-        // The system would allow to replace it, as it asks for the folder's permissions alone.
+        // A rename would succeed, as it needs the folder's permissions alone.
         Ok(old) if old.permissions().readonly() => return Err(ErrorKind::PermissionDenied.into()),
         Ok(old) => Some(old),
         Err(error) if error.kind() == ErrorKind::NotFound => None,
@@ -92,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_and_replaces_and_leaves_nothing_else() {
+    fn atomic_write_replaces_the_file_and_removes_the_temporary_one() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a");
         write_atomically(&path, b"old and long").unwrap();
@@ -102,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_name_the_path_and_leave_no_trace() {
+    fn failed_write_names_the_path_and_leaves_no_temporary_file() {
         let folder = tempfile::tempdir().unwrap();
         let inside = folder.path().join("b");
         fs::create_dir(&inside).unwrap();
@@ -114,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_protected_file_stays() {
+    fn read_only_file_is_not_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a");
         fs::write(&path, b"precious").unwrap();
@@ -128,7 +127,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn links_are_followed_and_permissions_kept() {
+    fn symlinks_are_followed_and_permissions_kept() {
         use std::os::unix::fs::PermissionsExt as _;
         let folder = tempfile::tempdir().unwrap();
         let (file, link) = (folder.path().join("file"), folder.path().join("link"));

@@ -1,12 +1,12 @@
-//! Checkpoints: the whole state of a training, to continue it bit by bit.
+//! Checkpoints: the whole state of a training run, for a bit-identical resume.
 //!
-//! The state is any type that derives `Serialize` and `Deserialize`; `#[serde(skip)]` leaves out what can be made
-//! anew, such as working memory. It is written as MessagePack with the names of fields: floats keep every bit, also
-//! those of NaN and −0, and a state whose fields have changed is refused instead of misread. `flatten` and `untagged`
+//! The state is any type that derives `Serialize` and `Deserialize`; `#[serde(skip)]` leaves out scratch
+//! buffers. It is written as MessagePack with the names of fields: floats keep every bit, also those of NaN and −0, and
+//! a state whose fields have changed is rejected instead of misread. `flatten` and `untagged`
 //! work, `i128` does not.
 //!
-//! A checkpoint is for the same version of the program, because another one may do something else with the same state;
-//! what is to last goes to a [policy file](crate::Container).
+//! A checkpoint can only be loaded by the version of the program that wrote it, because another version may treat the
+//! same state differently; a [policy file](crate::Container) lasts.
 //!
 //! | bytes | content |
 //! |---|---|
@@ -41,35 +41,35 @@ const VERSION: u32 = 1;
 const PROGRAM: &str = env!("CARGO_PKG_VERSION");
 const HEAD: usize = 28;
 
-/// Why bytes are not a checkpoint to continue from, or a state cannot become one.
+/// An invalid checkpoint, or a state that cannot be stored in one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CheckpointError {
-    /// Something else.
+    /// The file is not a checkpoint.
     #[error("it is no checkpoint of acrl")]
     NotACheckpoint,
     /// Bytes are missing at the end.
     #[error("the file is cut short: expected {expected} bytes, found {found}")]
     CutShort {
-        /// The bytes it should have.
+        /// The expected length in bytes.
         expected: u64,
-        /// The bytes it has.
+        /// The actual length in bytes.
         found: u64,
     },
-    /// The content is not what was written.
+    /// The checksum does not match.
     #[error("the file is damaged: its checksum does not match its content")]
     Damaged,
-    /// A later layout.
+    /// A newer layout.
     #[error("written by a newer acrl: this program reads version {VERSION}, and the file has version {0}")]
     Newer(u32),
-    /// The state of something else.
+    /// The checkpoint is of another kind.
     #[error("it is the state of '{found}': expected that of '{expected}'")]
     OtherKind {
-        /// What is to be continued.
+        /// The expected kind.
         expected: String,
-        /// What the file holds.
+        /// The kind in the file.
         found: String,
     },
-    /// Another version of the program may continue differently.
+    /// Written by another version of the program.
     #[error("written by acrl {0}, and this is acrl {PROGRAM}: resume with that version or start anew")]
     OtherProgram(String),
     /// The state does not have the form that is expected.
@@ -80,13 +80,13 @@ pub enum CheckpointError {
     Unwritable(String),
 }
 
-/// Writes a checkpoint of something of this kind, atomically.
+/// Writes a checkpoint of this kind atomically.
 pub fn save(path: &Path, kind: &str, state: &impl Serialize) -> Result<(), Error> {
     let bytes = encode(kind, state).map_err(|source| Error::Checkpoint { path: path.to_owned(), source })?;
     write_atomically(path, &bytes)
 }
 
-/// Reads the state of something of this kind.
+/// Reads a checkpoint of this kind.
 pub fn load<T: DeserializeOwned>(path: &Path, kind: &str) -> Result<T, Error> {
     let mut file = File::open(path).map_err(Error::io("open", path))?;
     let mut bytes = Vec::new();
@@ -117,7 +117,7 @@ fn encode_as(program: &str, kind: &str, state: &impl Serialize) -> Result<Vec<u8
     Ok(bytes)
 }
 
-/// Reads what [`encode`] wrote.
+/// The state in the bytes of a checkpoint, the inverse of [`encode`].
 pub fn decode<T: DeserializeOwned>(bytes: &[u8], kind: &str) -> Result<T, CheckpointError> {
     let head = Head::read(bytes)?;
     let mut body = &bytes[HEAD..];
@@ -187,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn another_version_of_the_program_does_not_continue() {
+    fn checkpoint_of_another_program_version_is_rejected() {
         let bytes = encode_as("0.0.7", "k", &1_u64).unwrap();
         let error = decode::<u64>(&bytes, "k").unwrap_err().to_string();
         let here = format!("and this is acrl {PROGRAM}: resume with that version or start anew");

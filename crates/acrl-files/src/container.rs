@@ -1,4 +1,4 @@
-//! The policy file: tensors and what they mean, in a `safetensors` file that says when it is damaged.
+//! The policy file: tensors and metadata in a `safetensors` file with a checksum.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -14,23 +14,23 @@ use crate::{Error, Tensor, TensorData, write_atomically};
 const FORMAT: &str = "acrl policy";
 const VERSION: u32 = 1;
 
-/// Tensors by name, and what they mean.
+/// Named tensors and their metadata.
 ///
-/// On disk it is a `safetensors` file, so any reader of these sees the tensors. Its `__metadata__` holds `format`
+/// On disk it is a `safetensors` file, so any `safetensors` reader can open the tensors. Its `__metadata__` holds `format`
 /// ("acrl policy"), `version` ("1"), `meta` (JSON text) and `checksum` (CRC-64 in hexadecimal, over all of it).
-/// The same container is the same bytes each time.
+/// Serialisation is deterministic: equal containers give equal bytes.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Container {
-    /// What the tensors mean: spaces, names, settings, as JSON.
+    /// Metadata as JSON: spaces, names, settings.
     pub meta: Value,
     /// The tensors.
     pub tensors: BTreeMap<String, Tensor>,
 }
 
-/// Why bytes are not a policy file that can be used, or a container cannot become one.
+/// An invalid policy file, or a container that cannot be stored in one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ContainerError {
-    /// Something else, or damage to the header.
+    /// Not a `safetensors` file, or a damaged header.
     #[error("it is no safetensors file, or a damaged one: {0}")]
     NotSafetensors(String),
     /// Bytes are missing at the end.
@@ -39,39 +39,39 @@ pub enum ContainerError {
     /// A safetensors file of another program.
     #[error("its metadata's format is '{}': expected '{FORMAT}'", .0.escape_debug())]
     OtherFormat(String),
-    /// A later format.
+    /// A newer format.
     #[error("written by a newer acrl: this program reads version {VERSION}, and the file has version {0}")]
     Newer(u64),
-    /// No version or one that never was.
+    /// A missing or unknown version.
     #[error("its version is '{}': expected {VERSION}", .0.escape_debug())]
     NoVersion(String),
-    /// The content is not what was written.
+    /// The checksum does not match.
     #[error("the file is damaged: its checksum does not match its content")]
     Damaged,
-    /// The JSON text, or what is to become it.
+    /// Invalid JSON metadata.
     #[error("its metadata cannot be used: {0}")]
     Meta(String),
-    /// Numbers of another kind.
+    /// An unexpected element type.
     #[error("tensor '{name}' has numbers of type {found}: expected {expected}")]
     WrongType {
         /// The tensor.
         name: String,
         /// Its type.
         found: String,
-        /// The type or types that can be used.
+        /// The expected type or types.
         expected: &'static str,
     },
-    /// Another shape.
+    /// An unexpected shape.
     #[error("tensor '{name}' has shape {found:?}: expected {expected:?}")]
     WrongShape {
         /// The tensor.
         name: String,
         /// Its shape.
         found: Vec<usize>,
-        /// The shape it should have.
+        /// The expected shape.
         expected: Vec<usize>,
     },
-    /// The shape and the number of numbers do not fit.
+    /// The number of elements does not match the shape.
     #[error("tensor '{name}' has shape {shape:?}, but its data are of another length")]
     WrongLength {
         /// The tensor.
@@ -79,7 +79,7 @@ pub enum ContainerError {
         /// Its shape.
         shape: Vec<usize>,
     },
-    /// A number that is infinite or none.
+    /// An infinite or NaN element.
     #[error("tensor '{name}' holds {value} at position {index}: expected finite numbers")]
     NotFinite {
         /// The tensor.
@@ -89,19 +89,19 @@ pub enum ContainerError {
         /// The value there.
         value: String,
     },
-    /// A tensor that should be there.
+    /// A missing tensor.
     #[error("tensor '{0}' is missing")]
     Missing(String),
-    /// A tensor that should not be there.
+    /// An unexpected tensor.
     #[error("tensor '{0}' is unknown to this kind of policy")]
     Unexpected(String),
-    /// The one name that tensors cannot have.
+    /// The reserved tensor name.
     #[error("a tensor cannot be called '__metadata__'")]
     ReservedName,
 }
 
 impl Container {
-    /// Without tensors yet.
+    /// A container with metadata and no tensors.
     pub fn new(meta: Value) -> Self {
         Self { meta, tensors: BTreeMap::new() }
     }
@@ -146,7 +146,7 @@ impl Container {
         Ok(bytes)
     }
 
-    /// Reads what [`to_bytes`](Self::to_bytes) wrote.
+    /// The container in the bytes of a file, the inverse of [`to_bytes`](Self::to_bytes).
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, ContainerError> {
         let (header, data) = Header::read(bytes)?;
         let entry = |key| header.metadata.get(key).map(String::as_str);
@@ -174,7 +174,7 @@ impl Container {
         Ok(Self { meta: parse_meta(meta)?, tensors })
     }
 
-    /// Writes the file, atomically.
+    /// Writes the file atomically.
     pub fn save(&self, path: &Path) -> Result<(), Error> {
         let bytes = self.to_bytes().map_err(|source| Error::Container { path: path.to_owned(), source })?;
         write_atomically(path, &bytes)
@@ -213,7 +213,7 @@ impl Container {
         }
     }
 
-    /// Takes a tensor of whole numbers and this shape out.
+    /// Takes an integer tensor of this shape out.
     pub fn take_whole(&mut self, name: &str, shape: &[usize]) -> Result<Vec<u32>, ContainerError> {
         match self.take(name, shape)? {
             TensorData::U32(data) => Ok(data),
@@ -222,7 +222,7 @@ impl Container {
         }
     }
 
-    /// Takes a tensor of bytes out, however many there are.
+    /// Takes a tensor of bytes of any length out.
     pub fn take_bytes(&mut self, name: &str) -> Result<Vec<u8>, ContainerError> {
         let shape = self.tensors.get(name).map_or_else(Vec::new, |tensor| tensor.shape.clone());
         match self.take(name, &shape)? {
@@ -243,7 +243,7 @@ impl Container {
         Ok(tensor.data)
     }
 
-    /// An error if there is a tensor that nobody took: a file that says more than is understood is not understood.
+    /// An error if a tensor was not taken: files with unknown content are rejected.
     pub fn nothing_left(&self) -> Result<(), ContainerError> {
         self.tensors.keys().next().map_or(Ok(()), |name| Err(ContainerError::Unexpected(name.clone())))
     }
@@ -253,7 +253,7 @@ fn parse_meta(text: &str) -> Result<Value, ContainerError> {
     serde_json::from_str(text).map_err(|error| ContainerError::Meta(error.to_string()))
 }
 
-/// Over all that is read, in an order that does not depend on the order in the file.
+/// The checksum over metadata and tensors, independent of their order in the file.
 fn checksum(meta: &str, header: &Header, data: &[u8]) -> String {
     let mut checksum = Checksum::new();
     checksum.bytes(FORMAT.as_bytes());
@@ -274,9 +274,9 @@ fn checksum(meta: &str, header: &Header, data: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    /// As another program might write it, since ours does not.
+    /// A file with a NaN, which only another program would write.
     #[test]
-    fn an_intact_file_with_a_nan_is_refused() {
+    fn nan_in_an_intact_file_is_rejected() {
         let data = f32::NAN.to_le_bytes();
         let info = Info { dtype: "F32".to_owned(), shape: vec![1], data_offsets: (0, 4) };
         let mut header = Header { tensors: vec![("w".to_owned(), info)], ..Header::default() };

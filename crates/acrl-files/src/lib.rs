@@ -1,15 +1,14 @@
-//! What acrl keeps on disk: policy files, checkpoints and run folders.
+//! The files of acrl: policy files, checkpoints and run folders.
 //!
-//! | on disk | what for | here |
+//! | file | purpose | item |
 //! |---|---|---|
-//! | a policy file | a trained policy to run, to share, to open with any `safetensors` reader | [`Container`] |
-//! | a checkpoint | the whole state of a training, to continue it bit by bit | [`checkpoint`] |
-//! | a run folder | events, figures and the last checkpoint of a training | [`RunFolder`] |
-//! | any file | replaced as a whole or not at all | [`write_atomically`] |
+//! | policy file | a trained policy to run and share, readable by any `safetensors` reader | [`Container`] |
+//! | checkpoint | the whole state of a training run, for a bit-identical resume | [`checkpoint`] |
+//! | run folder | events, metrics (CSV, TensorBoard) and the last checkpoint of a training run | [`RunFolder`] |
+//! | any file | replaced atomically | [`write_atomically`] |
 //!
-//! Files come from elsewhere and get damaged, so nothing here trusts them: a file that is not what it should be is
-//! refused with a sentence, and what is read is the same to the bit as what was written. The checksums guard against
-//! damage, not against forgery.
+//! Files are untrusted input: a damaged or foreign file is rejected with an error message, and a round trip is
+//! bit-identical. The checksums protect against damage, not against forgery.
 //!
 //! ```
 //! use acrl_files::{Container, Tensor};
@@ -43,3 +42,8 @@ pub use container::{Container, ContainerError};
 pub use error::Error;
 pub use run_folder::{FolderLock, RunFolder};
 pub use tensor::{Tensor, TensorData};
+
+/// The example of README.md, as a doctest.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

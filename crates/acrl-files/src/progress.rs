@@ -1,43 +1,55 @@
-//! `progress.csv`: a row of figures per iteration, for spreadsheets and data frames.
+//! `progress.csv`: one row of metrics per iteration, for spreadsheets and data frames.
 
 use std::borrow::Cow;
-use std::fmt::Write as _;
 
 use acrl::Named;
 
 use crate::Error;
 use crate::tail::Tail;
 
-const COLUMNS: &str = "iteration,steps,seconds";
+const COLUMNS: [&str; 3] = ["iteration", "steps", "seconds"];
 
-/// The table. Its columns are those of the first row: a figure that comes later has no place in it, and one that is
-/// missing leaves its cell empty.
+/// The table. Its columns are those of the first row: a metric that appears later is left out, and a missing one leaves
+/// its cell empty.
 #[derive(Debug)]
 pub(crate) struct Progress {
     file: Tail,
     columns: Option<Vec<String>>,
+    steps: u64,
 }
 
 impl Progress {
     /// An empty table.
     pub(crate) fn create(mut file: Tail) -> Result<Self, Error> {
         file.clear()?;
-        Ok(Self { file, columns: None })
+        Ok(Self { file, columns: None, steps: 0 })
     }
 
-    /// What is there up to an iteration.
+    /// The existing table, cut back behind the row of an iteration.
     pub(crate) fn resume(mut file: Tail, iteration: u64) -> Result<Self, Error> {
-        if let Some(found) = file.first_line()?.filter(|line| !begins_well(line)) {
+        if let Some(found) =
+            file.first_line()?.filter(|line| !fields(line).starts_with(&COLUMNS.map(String::from)))
+        {
             return Err(Error::NotProgress { path: file.path().to_owned(), found: shorten(found) });
         }
+        let last = std::cell::Cell::new((0, 0));
         file.cut(iteration, |line| {
-            let number = line.split(|&byte| byte == b',').next()?;
-            std::str::from_utf8(number).ok()?.parse().ok()
+            let mut cells = std::str::from_utf8(line).ok()?.split(',');
+            let found = cells.next()?.parse().ok()?;
+            if (last.get().0 + 1..=iteration).contains(&found) {
+                last.set((found, cells.next().and_then(|steps| steps.parse().ok()).unwrap_or(0)));
+            }
+            Some(found)
         })?;
-        let columns = file.first_line()?.map(|line| fields(&line).skip(3).collect());
-        // Reading has moved the place to write to.
+        let columns = file.first_line()?.map(|line| fields(&line).split_off(COLUMNS.len()));
+        // Reading has moved the position of the next write.
         file.end()?;
-        Ok(Self { file, columns })
+        Ok(Self { file, columns, steps: last.get().1 })
+    }
+
+    /// Environment steps of the last row; 0 if there is none.
+    pub(crate) fn steps(&self) -> u64 {
+        self.steps
     }
 
     pub(crate) fn row(
@@ -45,35 +57,33 @@ impl Progress {
         iteration: u64,
         steps: u64,
         seconds: f64,
-        figures: &Named<f64>,
+        metrics: &Named<f64>,
     ) -> Result<(), Error> {
-        let mut text = String::new();
-        let columns = self.columns.get_or_insert_with(|| {
-            let columns: Vec<String> = figures.iter().map(|(name, _)| plain(name).into_owned()).collect();
-            text.push_str(COLUMNS);
-            columns.iter().for_each(|name| text.extend([",", &quoted(name)]));
-            text.push('\n');
-            columns
-        });
-        // A string takes all that is written to it.
-        let _ = write!(text, "{iteration},{steps},{seconds:?}");
-        for column in columns {
-            text.push(',');
-            if let Some((_, x)) = figures.iter().find(|(name, _)| plain(name) == *column) {
-                let _ = write!(text, "{x:?}");
-            }
+        let mut writer = csv::Writer::from_writer(Vec::new());
+        if self.columns.is_none() {
+            let columns: Vec<String> = metrics.iter().map(|(name, _)| plain(name).into_owned()).collect();
+            let header = COLUMNS.into_iter().chain(columns.iter().map(String::as_str));
+            writer.write_record(header).map_err(|error| self.failed(error.into()))?;
+            self.columns = Some(columns);
         }
-        text.push('\n');
-        self.file.write(text.as_bytes())
+        let cells = self.columns.iter().flatten().map(|column| {
+            let metric = metrics.iter().find(|(name, _)| plain(name) == *column);
+            metric.map_or_else(String::new, |(_, x)| format!("{x:?}"))
+        });
+        let row = [iteration.to_string(), steps.to_string(), format!("{seconds:?}")].into_iter().chain(cells);
+        writer.write_record(row).map_err(|error| self.failed(error.into()))?;
+        let text = writer.into_inner().map_err(|error| self.failed(error.into_error()))?;
+        self.steps = steps;
+        self.file.write(&text)
+    }
+
+    fn failed(&self, error: std::io::Error) -> Error {
+        Error::io("write", self.file.path())(error)
     }
 
     pub(crate) fn file(&mut self) -> &mut Tail {
         &mut self.file
     }
-}
-
-fn begins_well(line: &str) -> bool {
-    line.strip_prefix(COLUMNS).is_some_and(|rest| rest.is_empty() || rest.starts_with(','))
 }
 
 fn shorten(mut line: String) -> String {
@@ -83,41 +93,14 @@ fn shorten(mut line: String) -> String {
     line
 }
 
-/// A name on one line.
+/// A name without control characters, so that it stays on one line.
 fn plain(name: &str) -> Cow<'_, str> {
     if name.contains(char::is_control) { name.replace(char::is_control, " ").into() } else { name.into() }
 }
 
-/// A name in quotes if it would look like more than one otherwise.
-fn quoted(name: &str) -> Cow<'_, str> {
-    if name.contains([',', '"']) { format!("\"{}\"", name.replace('"', "\"\"")).into() } else { name.into() }
-}
-
 /// The fields of a line, without their quotes.
-fn fields(line: &str) -> impl Iterator<Item = String> {
-    let mut rest = Some(line);
-    std::iter::from_fn(move || {
-        let mut inside = false;
-        let text = rest?;
-        let end = text.find(|c| {
-            inside ^= c == '"';
-            c == ',' && !inside
-        });
-        let (field, after) = end.map_or((text, None), |end| (&text[..end], Some(&text[end + 1..])));
-        rest = after;
-        let bare = field.strip_prefix('"').and_then(|field| field.strip_suffix('"'));
-        Some(bare.map_or_else(|| field.to_owned(), |bare| bare.replace("\"\"", "\"")))
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_survive_quoting() {
-        let names = ["plain", "a,b", "", "say \"hi\"", "\"", ",", "λ₁"];
-        let line: Vec<_> = names.iter().map(|name| quoted(name)).collect();
-        assert_eq!(fields(&line.join(",")).collect::<Vec<_>>(), names);
-    }
+fn fields(line: &str) -> Vec<String> {
+    let mut reader = csv::ReaderBuilder::new().has_headers(false).from_reader(line.as_bytes());
+    let record = reader.records().next().and_then(Result::ok).unwrap_or_default();
+    record.iter().map(str::to_owned).collect()
 }

@@ -1,4 +1,4 @@
-//! The folder of a training: what happened, the figures, and the last checkpoint.
+//! The folder of a training run: events, metrics and the last checkpoint.
 
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
@@ -17,18 +17,18 @@ const PROGRESS: &str = "progress.csv";
 const CHECKPOINT: &str = "checkpoint";
 const LOCK: &str = ".lock";
 
-/// Writes what a training tells to a folder:
+/// A folder that records a training run:
 ///
 /// | file | content |
 /// |---|---|
 /// | `events.jsonl` | every event as JSON, `{"type": ..., "data": {...}}`, one a line; a number that is not finite is `null` |
-/// | `progress.csv` | a row per iteration: iteration, steps, seconds, then the figures of the first row |
-/// | `events.out.tfevents.*` | the figures for TensorBoard, by iteration |
+/// | `progress.csv` | a row per iteration: iteration, environment steps, seconds, then the metrics of the first row |
+/// | `events.out.tfevents.*` | the metrics for TensorBoard, over environment steps |
 /// | `checkpoint` | the last state to resume from |
 ///
-/// Others can read along: what is written is in the files within about a second of the run's own time.
-/// A resumed run cuts `events.jsonl` and `progress.csv` back behind the last iteration that its checkpoint knows, so
-/// that they hold each iteration once, and has TensorBoard forget the same. To lose nothing by that, call
+/// The files can be read while the run goes on: they lag by at most about a second of the run's own time.
+/// A resumed run truncates `events.jsonl` and `progress.csv` after the iteration of its checkpoint, so that they hold
+/// each iteration once, and makes TensorBoard discard the same events. To lose nothing, call
 /// [`iteration`](Self::iteration) first and [`save_checkpoint`](Self::save_checkpoint) right after it.
 ///
 /// ```no_run
@@ -37,30 +37,30 @@ const LOCK: &str = ".lock";
 ///
 /// let path = Path::new("runs/first");
 /// let mut run = RunFolder::create(path)?;
-/// let figures = [("return".to_owned(), 0.5)].into_iter().collect();
-/// run.iteration(1, 10, 2_000, 0.1, &figures)?;
+/// let metrics = [("rollout/scalarized_reward".to_owned(), 0.5)].into_iter().collect();
+/// run.iteration(1, 10, 2_000, 0.1, &metrics)?;
 /// run.save_checkpoint("my learner", &1_u64)?;
 /// drop(run); // … a crash, and later:
 /// let iteration: u64 = checkpoint::load(&RunFolder::checkpoint_path(path), "my learner")?;
 /// let mut run = RunFolder::resume(path, iteration)?;
-/// run.iteration(2, 10, 4_000, 0.2, &figures)?;
+/// run.iteration(2, 10, 4_000, 0.2, &metrics)?;
 /// run.finish()?;
 /// # Ok::<(), acrl_files::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct RunFolder {
     path: PathBuf,
-    /// Held as long as the run writes.
+    /// Held until the run ends.
     _lock: File,
     events: Tail,
     progress: Progress,
     tensorboard: EventFile,
-    /// The run's time at which the files were last flushed.
+    /// The run time of the last flush, in seconds.
     flushed: f64,
 }
 
 impl RunFolder {
-    /// Begins a run in a new folder, or in one without a run. Folders on the way are made.
+    /// Begins a run in a new folder, or in one without a run. Missing parent folders are created.
     pub fn create(path: &Path) -> Result<Self, Error> {
         fs::create_dir_all(path).map_err(Error::io("create", path))?;
         let lock = lock(path)?;
@@ -80,14 +80,13 @@ impl RunFolder {
         Self::begin(path, lock)
     }
 
-    /// Goes on with a run after this iteration, the last one that its checkpoint knows. What the files say of later
-    /// ones is dropped.
+    /// Resumes a run after this iteration, that of its checkpoint. Later rows and events are dropped.
     pub fn resume(path: &Path, iteration: u64) -> Result<Self, Error> {
         let lock = lock(path)?;
         let progress = Progress::resume(Tail::open(path.join(PROGRESS))?, iteration)?;
         let mut events = Tail::open(path.join(EVENTS))?;
         events.cut(iteration, iteration_of)?;
-        let tensorboard = EventFile::create(path, Some(iteration.saturating_add(1)))?;
+        let tensorboard = EventFile::create(path, Some(progress.steps().saturating_add(1)))?;
         Ok(Self {
             path: path.to_owned(),
             _lock: lock,
@@ -119,13 +118,13 @@ impl RunFolder {
         })
     }
 
-    /// Where the checkpoint of a run in this folder is.
+    /// The path of the checkpoint of a run in this folder.
     pub fn checkpoint_path(path: &Path) -> PathBuf {
         path.join(CHECKPOINT)
     }
 
-    /// Whether somebody is writing to the run in this folder; `None` if that cannot be told, as where there is no run or
-    /// the file system knows no locks.
+    /// True if a process is writing to the run in this folder; `None` if unknown, as where there is no run or the file
+    /// system has no locks.
     pub fn in_use(path: &Path) -> Option<bool> {
         let file = File::open(path.join(LOCK)).ok()?;
         match file.try_lock_shared() {
@@ -135,7 +134,7 @@ impl RunFolder {
         }
     }
 
-    /// Keeps others out of a folder as long as the result lives, for those who write to it themselves.
+    /// Locks a folder against other writers until the result is dropped.
     pub fn lock(path: &Path) -> Result<FolderLock, Error> {
         lock(path).map(|file| FolderLock { _file: file })
     }
@@ -145,20 +144,20 @@ impl RunFolder {
         &self.path
     }
 
-    /// Notes an iteration, the `iteration`-th of `of`, in all files: the environment's steps and the seconds of the
-    /// run so far, those before it was resumed included, and figures to watch.
+    /// Records iteration number `iteration` of `total` in all files: environment steps and seconds since the start of
+    /// the run (including those before a resume) and its metrics. Environment steps are the x axis of TensorBoard.
     pub fn iteration(
         &mut self,
         iteration: u64,
-        of: u64,
+        total: u64,
         steps: u64,
         seconds: f64,
-        figures: &Named<f64>,
+        metrics: &Named<f64>,
     ) -> Result<(), Error> {
-        self.event(&Event::Iteration { iteration, of, figures })?;
-        self.progress.row(iteration, steps, seconds, figures)?;
-        self.tensorboard.scalars(iteration, figures)?;
-        // Also when the clock was set back, as after a resume.
+        self.event(&Event::Iteration { iteration, total, metrics })?;
+        self.progress.row(iteration, steps, seconds, metrics)?;
+        self.tensorboard.scalars(steps, metrics)?;
+        // Also when the run time went back, as after a resume.
         if !(self.flushed..self.flushed + 1.0).contains(&seconds) {
             self.flushed = seconds;
             self.files().into_iter().try_for_each(Tail::flush)?;
@@ -166,7 +165,7 @@ impl RunFolder {
         Ok(())
     }
 
-    /// Notes any event in `events.jsonl`, and only there.
+    /// Records any event in `events.jsonl`, and only there.
     pub fn event(&mut self, event: &Event<'_>) -> Result<(), Error> {
         let mut line = serde_json::to_vec(event)
             .map_err(|error| Error::io("write", self.events.path())(error.into()))?;
@@ -174,19 +173,19 @@ impl RunFolder {
         self.events.write(&line)
     }
 
-    /// Writes the state to resume from, after all that was noted has reached the disk, so that no checkpoint is ahead
-    /// of the files beside it.
+    /// Writes the state to resume from, after all records have reached the disk, so that no checkpoint is ahead of the
+    /// other files.
     pub fn save_checkpoint(&mut self, kind: &str, state: &impl Serialize) -> Result<(), Error> {
         self.sync()?;
         checkpoint::save(&Self::checkpoint_path(&self.path), kind, state)
     }
 
-    /// Waits until all that was noted is on the disk.
+    /// Waits until all records are on the disk.
     pub fn sync(&mut self) -> Result<(), Error> {
         self.files().into_iter().try_for_each(Tail::sync)
     }
 
-    /// Ends the run. Dropping it does the same, but says nothing of errors.
+    /// Ends the run. Dropping it does the same, but ignores errors.
     pub fn finish(mut self) -> Result<(), Error> {
         self.sync()
     }
@@ -196,30 +195,30 @@ impl RunFolder {
     }
 }
 
-/// A folder that nobody else writes to. Dropping it lets others in.
+/// An exclusive lock on a folder, released on drop.
 #[derive(Debug)]
 pub struct FolderLock {
     _file: File,
 }
 
-/// Keeps other runs out of the folder. A file of its own, as on some systems a locked file cannot even be read.
+/// Locks the folder by a separate file, because on some systems a locked file cannot be read.
 fn lock(path: &Path) -> Result<File, Error> {
     let name = path.join(LOCK);
     let file = File::create(&name).map_err(Error::io("open", &name))?;
     let mut taken = file.try_lock();
     if let Err(TryLockError::WouldBlock) = taken {
-        // Perhaps somebody who only asked whether the folder is in use.
+        // Perhaps a call of `in_use`, which holds the lock briefly.
         std::thread::sleep(Duration::from_millis(100));
         taken = file.try_lock();
     }
     match taken {
         Err(TryLockError::WouldBlock) => Err(Error::RunInUse(path.to_owned())),
-        // Where the file system knows no locks, nobody is kept out.
+        // A file system without locks excludes nobody.
         Err(TryLockError::Error(_)) | Ok(()) => Ok(file),
     }
 }
 
-/// The iteration that a line of `events.jsonl` is about.
+/// The iteration of a line of `events.jsonl`.
 fn iteration_of(line: &[u8]) -> Option<u64> {
     #[derive(Deserialize)]
     struct Line {

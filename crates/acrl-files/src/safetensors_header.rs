@@ -1,7 +1,7 @@
-//! The header of a `safetensors` file: a length, then JSON that says which bytes of the rest are which tensor.
+//! The header of a `safetensors` file: a length, then JSON with the type, shape and byte range of each tensor.
 //!
-//! The same files as the `safetensors` crate's, read and written here because its writer puts the metadata in a random
-//! order (the same policy would not be the same file) and its reader overflows on offsets made up for it.
+//! Compatible with the `safetensors` crate, which is not used because its writer puts metadata in random order (equal
+//! policies would give different files) and its reader overflows on crafted offsets.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,11 +11,11 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::ContainerError;
 
-/// No header is longer, by the format's definition.
+/// The maximal length of a header in the format.
 const MAX_LENGTH: usize = 100_000_000;
 const METADATA: &str = "__metadata__";
 
-/// Where a tensor is and what it looks like.
+/// Type, shape and byte range of a tensor.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Info {
@@ -25,7 +25,7 @@ pub(crate) struct Info {
 }
 
 impl Info {
-    /// The bytes of the data that are this tensor's, which hold `size` bytes an element.
+    /// The bytes of this tensor, with `size` bytes per element.
     pub(crate) fn data<'a>(&self, data: &'a [u8], size: usize) -> Option<&'a [u8]> {
         let length = elements(&self.shape)?.checked_mul(size)?;
         let (begin, end) = self.data_offsets;
@@ -33,7 +33,7 @@ impl Info {
     }
 }
 
-/// The number of elements, where it is a number.
+/// The number of elements, unless it overflows.
 pub(crate) fn elements(shape: &[usize]) -> Option<usize> {
     shape.iter().try_fold(1, |product: usize, &n| product.checked_mul(n))
 }

@@ -1,4 +1,4 @@
-//! A file of lines that grows at its end, and how it is cut back to where a run resumes.
+//! An append-only file of lines that can be truncated to the iteration at which a run resumes.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, BufWriter, Seek as _, SeekFrom, Write as _};
@@ -14,14 +14,14 @@ pub(crate) struct Tail {
 }
 
 impl Tail {
-    /// Opens the file, or makes it. What is in it stays until [`cut`](Self::cut).
+    /// Opens or creates the file. Its content stays until [`cut`](Self::cut).
     pub(crate) fn open(path: PathBuf) -> Result<Self, Error> {
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
         let file = file.map_err(Error::io("open", &path))?;
         Ok(Self { file: BufWriter::new(file), path })
     }
 
-    /// Makes a file that does not exist yet; whether it does is the error's kind.
+    /// Creates a file; the kind of the error says if it exists already.
     pub(crate) fn create_new(path: PathBuf) -> io::Result<Self> {
         let file = OpenOptions::new().write(true).create_new(true).open(&path)?;
         Ok(Self { file: BufWriter::new(file), path })
@@ -43,8 +43,8 @@ impl Tail {
         read().map_err(Error::io("read", &self.path))
     }
 
-    /// Drops all that is behind the last line that belongs to this iteration or an earlier one. `iteration_of` says
-    /// which one a line belongs to, if any. To append goes on there.
+    /// Truncates the file after the last line of this iteration or an earlier one. `iteration_of` gives the iteration
+    /// of a line, if it has one. The next write appends there.
     pub(crate) fn cut(
         &mut self,
         iteration: u64,
@@ -60,7 +60,7 @@ impl Tail {
         cut().map_err(Error::io("cut back", &self.path))
     }
 
-    /// Goes to where the file ends.
+    /// Moves the write position to the end of the file.
     pub(crate) fn end(&mut self) -> Result<(), Error> {
         self.file.get_ref().seek(SeekFrom::End(0)).map(drop).map_err(Error::io("write", &self.path))
     }
@@ -74,12 +74,12 @@ impl Tail {
         self.file.write_all(bytes).map_err(Error::io("write", &self.path))
     }
 
-    /// Hands all to the system, so that others can read it.
+    /// Flushes the buffer to the operating system, so that other processes can read the data.
     pub(crate) fn flush(&mut self) -> Result<(), Error> {
         self.file.flush().map_err(Error::io("write", &self.path))
     }
 
-    /// Waits until all is on the disk.
+    /// Waits until the data are on the disk.
     pub(crate) fn sync(&mut self) -> Result<(), Error> {
         self.flush()?;
         self.file.get_ref().sync_data().map_err(Error::io("write", &self.path))

@@ -3,40 +3,40 @@
 use crate::ContainerError;
 use crate::safetensors_header::Info;
 
-/// Finite numbers in a shape, in row-major order.
+/// A tensor of finite numbers in row-major order.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tensor {
     /// The length in each dimension.
     pub shape: Vec<usize>,
-    /// The numbers: as many as the product of the lengths.
+    /// The elements; their number is the product of the lengths.
     pub data: TensorData,
 }
 
-/// The numbers of a tensor.
+/// The elements of a tensor.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TensorData {
     /// Single precision.
     F32(Vec<f32>),
     /// Double precision.
     F64(Vec<f64>),
-    /// Small whole numbers, or bytes.
+    /// Bytes.
     U8(Vec<u8>),
-    /// Whole numbers.
+    /// Unsigned integers.
     U32(Vec<u32>),
 }
 
 impl Tensor {
-    /// Of single precision.
+    /// A single-precision tensor.
     pub fn f32(shape: impl Into<Vec<usize>>, data: Vec<f32>) -> Self {
         Self { shape: shape.into(), data: TensorData::F32(data) }
     }
 
-    /// Of double precision.
+    /// A double-precision tensor.
     pub fn f64(shape: impl Into<Vec<usize>>, data: Vec<f64>) -> Self {
         Self { shape: shape.into(), data: TensorData::F64(data) }
     }
 
-    /// Of whole numbers, in as few bytes as they need.
+    /// An integer tensor in the smallest type that holds it.
     pub fn whole(shape: impl Into<Vec<usize>>, data: Vec<u32>) -> Self {
         let small = data.iter().all(|x| u8::try_from(*x).is_ok());
         let data = if small {
@@ -47,7 +47,7 @@ impl Tensor {
         Self { shape: shape.into(), data }
     }
 
-    /// Of bytes.
+    /// A tensor of bytes.
     pub fn bytes(data: Vec<u8>) -> Self {
         Self { shape: vec![data.len()], data: TensorData::U8(data) }
     }
@@ -82,7 +82,7 @@ impl Tensor {
 }
 
 impl TensorData {
-    /// The number of numbers.
+    /// The number of elements.
     pub fn len(&self) -> usize {
         match self {
             Self::F32(data) => data.len(),
@@ -92,7 +92,7 @@ impl TensorData {
         }
     }
 
-    /// Whether there is none.
+    /// True if there are no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -22,7 +22,7 @@ use crate::checksum::masked_crc32c;
 use crate::tail::Tail;
 
 const PREFIX: &str = "events.out.tfevents.";
-/// Stands where others put the machine's name.
+/// In place of the host name that other writers put here.
 const WRITER: &str = ".acrl.";
 
 /// One event file.
@@ -30,8 +30,8 @@ const WRITER: &str = ".acrl.";
 pub(crate) struct EventFile(Tail);
 
 impl EventFile {
-    /// A new file that sorts behind those in the folder. With `resume_at`, TensorBoard forgets what older files say
-    /// about this step and later ones.
+    /// A new file that sorts behind those in the folder. With `resume_at`, TensorBoard discards the events of older
+    /// files from this step on.
     pub(crate) fn create(folder: &Path, resume_at: Option<u64>) -> Result<Self, Error> {
         let mut file = Self(new_file(folder)?);
         let begin = resume_at.unwrap_or(0);
@@ -42,9 +42,9 @@ impl EventFile {
         Ok(file)
     }
 
-    /// Figures of a step.
-    pub(crate) fn scalars(&mut self, step: u64, figures: &Named<f64>) -> Result<(), Error> {
-        self.event(step, |event| summary(event, figures))
+    /// The metrics at a step, which is the x axis: environment steps.
+    pub(crate) fn scalars(&mut self, step: u64, metrics: &Named<f64>) -> Result<(), Error> {
+        self.event(step, |event| summary(event, metrics))
     }
 
     fn event(&mut self, step: u64, what: impl FnOnce(&mut Message)) -> Result<(), Error> {
@@ -115,9 +115,9 @@ fn event(wall_time: f64, step: u64, what: impl FnOnce(&mut Message)) -> Vec<u8> 
     event.0
 }
 
-fn summary(event: &mut Message, figures: &Named<f64>) {
+fn summary(event: &mut Message, metrics: &Named<f64>) {
     event.message(5, |summary| {
-        for (tag, &x) in figures.iter() {
+        for (tag, &x) in metrics.iter() {
             summary.message(1, |value| {
                 value.bytes(1, tag.as_bytes());
                 value.float(2, x as f32);
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_bytes_as_the_tensorboard_package_writes() {
+    fn event_file_is_byte_identical_to_the_tensorboard_package() {
         let version = event(1.5, 0, |event| event.bytes(3, b"brain.Event:2"));
         assert_eq!(
             hex(&record(&version)),
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn files_sort_behind_older_ones_whatever_the_clock_says() {
+    fn new_file_sorts_behind_older_ones_after_a_clock_change() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("events.out.tfevents.9999999999.acrl.000"), b"").unwrap();
         fs::write(folder.path().join("events.out.tfevents.99999999999.elsewhere"), b"").unwrap();

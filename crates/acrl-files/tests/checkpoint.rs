@@ -1,4 +1,4 @@
-//! Checkpoints: the same state to the bit, or a sentence.
+//! Checkpoints: a bit-identical round trip or an error message.
 #![allow(clippy::unwrap_used)]
 
 use acrl_files::checkpoint::{CheckpointError, decode, encode, load, save};
@@ -40,13 +40,13 @@ fn state() -> State {
 }
 
 #[test]
-fn skipped_fields_are_made_anew_and_the_rest_comes_back() {
+fn skipped_fields_are_defaulted_and_the_rest_round_trips() {
     let bytes = encode("ppo", &State { memory: vec![1.0], ..state() }).unwrap();
     assert_eq!(decode::<State>(&bytes, "ppo").unwrap(), state());
 }
 
 #[test]
-fn every_changed_or_missing_byte_is_noticed() {
+fn every_changed_or_missing_byte_is_detected() {
     let bytes = encode("ppo", &state()).unwrap();
     for i in 0..bytes.len() {
         assert!(decode::<State>(&bytes[..i], "ppo").is_err(), "{i} bytes");
@@ -60,7 +60,7 @@ fn every_changed_or_missing_byte_is_noticed() {
 }
 
 #[test]
-fn each_fault_has_its_sentence() {
+fn each_fault_has_its_error_message() {
     let bytes = encode("ppo", &state()).unwrap();
     let version = |version: u8| [&bytes[..8], &[version], &bytes[9..]].concat();
     let mut flipped = bytes.clone();
@@ -91,7 +91,7 @@ fn each_fault_has_its_sentence() {
 }
 
 #[test]
-fn a_state_of_another_form_is_refused() {
+fn state_of_another_type_is_rejected() {
     #[derive(Serialize)]
     struct Renamed {
         iterations: u64,
@@ -107,7 +107,7 @@ fn a_state_of_another_form_is_refused() {
 }
 
 #[test]
-fn files_are_replaced_and_named_in_errors() {
+fn save_replaces_the_file_and_errors_name_it() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("checkpoint");
     save(&path, "ppo", &State { iteration: 1, ..state() }).unwrap();
@@ -123,9 +123,9 @@ fn files_are_replaced_and_named_in_errors() {
     }
 }
 
-/// A length made up to ask for more memory than there is costs nothing: only what is there is read.
+/// A crafted length allocates nothing: only existing bytes are read.
 #[test]
-fn a_made_up_length_is_harmless() {
+fn crafted_length_allocates_nothing() {
     let mut bytes = encode("ppo", &state()).unwrap();
     bytes[20..28].copy_from_slice(&u64::MAX.to_le_bytes());
     let folder = tempfile::tempdir().unwrap();
@@ -137,7 +137,7 @@ fn a_made_up_length_is_harmless() {
 
 proptest! {
     #[test]
-    fn any_bits_come_back(singles in vec(any::<u32>(), 0..50), doubles in vec(any::<u64>(), 0..50), n: u64, near: u64) {
+    fn any_float_bits_round_trip(singles in vec(any::<u32>(), 0..50), doubles in vec(any::<u64>(), 0..50), n: u64, near: u64) {
         let state = (
             singles.iter().map(|&bits| f32::from_bits(bits)).collect::<Vec<_>>(),
             doubles.iter().map(|&bits| f64::from_bits(bits)).collect::<Vec<_>>(),
@@ -153,7 +153,7 @@ proptest! {
     }
 
     #[test]
-    fn random_bytes_are_refused(bytes in vec(any::<u8>(), 0..100)) {
+    fn random_bytes_are_rejected(bytes in vec(any::<u8>(), 0..100)) {
         prop_assert!(decode::<State>(&bytes, "ppo").is_err());
         prop_assert!(decode::<State>(&[b"acrl-ckp\x01\0\0\0", &bytes[..]].concat(), "ppo").is_err());
     }

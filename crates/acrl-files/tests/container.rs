@@ -1,4 +1,4 @@
-//! Policy files: what is read is what was written, or there is a sentence about why not.
+//! Policy files: a bit-identical round trip or an error message.
 #![allow(clippy::unwrap_used)]
 
 use acrl_files::{Container, ContainerError, Error, Tensor, TensorData};
@@ -39,14 +39,14 @@ fn file(header: &str, data: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn comes_back_to_the_bit_and_is_the_same_file_each_time() {
+fn round_trip_is_bit_identical_and_deterministic() {
     let bytes = small().to_bytes().unwrap();
     assert!(same(&Container::from_bytes(&bytes).unwrap(), &small()));
     assert_eq!(small().to_bytes().unwrap(), bytes);
 }
 
 #[test]
-fn no_changed_byte_goes_unnoticed() {
+fn every_changed_byte_is_detected() {
     let (container, bytes) = (small(), small().to_bytes().unwrap());
     let mut accepted = 0;
     for i in 0..bytes.len() {
@@ -64,7 +64,7 @@ fn no_changed_byte_goes_unnoticed() {
 }
 
 #[test]
-fn no_part_of_a_file_is_taken_for_the_whole() {
+fn truncated_files_are_rejected() {
     let mut bytes = small().to_bytes().unwrap();
     for length in 0..bytes.len() {
         assert!(Container::from_bytes(&bytes[..length]).is_err(), "{length} of {} bytes", bytes.len());
@@ -75,7 +75,7 @@ fn no_part_of_a_file_is_taken_for_the_whole() {
 }
 
 #[test]
-fn other_readers_of_safetensors_understand_it() {
+fn safetensors_crate_reads_the_file() {
     let bytes = small().to_bytes().unwrap();
     let read = SafeTensors::deserialize(&bytes).unwrap();
     assert_eq!(read.tensor("w").unwrap().shape(), [2, 2]);
@@ -88,7 +88,7 @@ fn other_readers_of_safetensors_understand_it() {
 }
 
 #[test]
-fn each_fault_has_its_sentence() {
+fn each_fault_has_its_error_message() {
     let bytes = small().to_bytes().unwrap();
     let changed = |from: &str, to: &str| {
         assert_eq!(from.len(), to.len());
@@ -150,7 +150,7 @@ fn each_fault_has_its_sentence() {
 }
 
 #[test]
-fn what_could_not_be_read_is_not_written() {
+fn invalid_containers_are_not_written() {
     let with = |name: &str, tensor| {
         let mut container = small();
         container.tensors.insert(name.to_owned(), tensor);
@@ -175,7 +175,7 @@ fn what_could_not_be_read_is_not_written() {
 }
 
 #[test]
-fn tensors_are_taken_one_by_one() {
+fn take_checks_type_and_shape() {
     let mut container = small();
     assert_eq!(
         container.clone().take_f32("w", &[4]).unwrap_err().to_string(),
@@ -197,7 +197,7 @@ fn tensors_are_taken_one_by_one() {
 }
 
 #[test]
-fn files_are_named_in_errors() {
+fn errors_name_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("p.safetensors");
     assert!(matches!(Container::load(&path), Err(Error::Io { action: "open", .. })));
@@ -230,7 +230,7 @@ prop_compose! {
 
 proptest! {
     #[test]
-    fn any_container_comes_back(
+    fn any_container_round_trips(
         tensors in btree_map(".{0,6}", tensor(), 0..5),
         names in vec(".{0,6}", 0..3),
         number in any::<f64>().prop_filter("JSON has no others", |x| x.is_finite()),
@@ -243,14 +243,14 @@ proptest! {
     }
 
     #[test]
-    fn random_bytes_are_refused(bytes in vec(any::<u8>(), 0..200)) {
+    fn random_bytes_are_rejected(bytes in vec(any::<u8>(), 0..200)) {
         prop_assert!(Container::from_bytes(&bytes).is_err());
         let header = format!("{{{}", String::from_utf8_lossy(&bytes));
         prop_assert!(Container::from_bytes(&file(&header, &bytes)).is_err());
     }
 
     #[test]
-    fn random_damage_is_refused(damage in vec((any::<prop::sample::Index>(), any::<u8>()), 1..20)) {
+    fn random_damage_is_rejected(damage in vec((any::<prop::sample::Index>(), any::<u8>()), 1..20)) {
         let mut bytes = small().to_bytes().unwrap();
         for (index, byte) in damage {
             let index = index.index(bytes.len());

@@ -1,4 +1,4 @@
-//! A disk that is full leaves the old file as it was.
+//! A full disk leaves the old file unchanged.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)]
 
@@ -10,7 +10,7 @@ use acrl_files::{RunFolder, write_atomically};
 const FOLDER: &str = "ACRL_TEST_FOLDER";
 
 #[test]
-fn a_full_disk_leaves_the_old_file() {
+fn full_disk_leaves_the_old_file() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("policy"), b"old").unwrap();
     // Files beyond 4 KiB fail to grow, as on a full disk; the signal that would end the program first is ignored.
@@ -28,7 +28,7 @@ fn a_full_disk_leaves_the_old_file() {
 }
 
 #[test]
-#[ignore = "started by a_full_disk_leaves_the_old_file"]
+#[ignore = "started by full_disk_leaves_the_old_file"]
 fn inside_the_limit() {
     let Some(folder) = std::env::var_os(FOLDER).map(PathBuf::from) else { return };
     let error = write_atomically(&folder.join("policy"), &[1; 1 << 16]).unwrap_err();

@@ -1,4 +1,4 @@
-//! Run folders: a run that was interrupted leaves the same files as one that was not.
+//! Run folders: a resumed run writes the same files as an uninterrupted one.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
@@ -9,7 +9,7 @@ use acrl::{Event, Named};
 use acrl_files::{Error, RunFolder, checkpoint};
 use proptest::prelude::*;
 
-fn figures(i: u64) -> Named<f64> {
+fn metrics(i: u64) -> Named<f64> {
     [("return, mean".to_owned(), i as f64 / 3.0), ("loss".to_owned(), 1e-9 * i as f64)].into_iter().collect()
 }
 
@@ -18,7 +18,7 @@ fn iterations(run: &mut RunFolder, range: std::ops::RangeInclusive<u64>) {
         if i % 3 == 0 {
             run.event(&Event::Started { requirements: &["r".to_owned()], steps: i }).unwrap();
         }
-        run.iteration(i, 100, 20 * i, 0.3 * i as f64, &figures(i)).unwrap();
+        run.iteration(i, 100, 20 * i, 0.3 * i as f64, &metrics(i)).unwrap();
     }
 }
 
@@ -27,12 +27,12 @@ fn text(folder: &Path, name: &str) -> String {
 }
 
 #[test]
-fn writes_events_and_a_table() {
+fn iterations_are_written_as_events_and_csv_rows() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("runs/first");
     let mut run = RunFolder::create(&path).unwrap();
     iterations(&mut run, 1..=3);
-    // Figures that come or go do not move the columns.
+    // Metrics that appear or disappear do not move the columns.
     run.iteration(
         4,
         100,
@@ -54,17 +54,17 @@ fn writes_events_and_a_table() {
     let lines: Vec<&str> = events.lines().collect();
     assert_eq!(
         lines[0],
-        r#"{"type":"iteration","data":{"iteration":1,"of":100,"figures":{"return, mean":0.3333333333333333,"loss":1e-9}}}"#
+        r#"{"type":"iteration","data":{"iteration":1,"total":100,"metrics":{"return, mean":0.3333333333333333,"loss":1e-9}}}"#
     );
     assert_eq!(lines[2], r#"{"type":"started","data":{"requirements":["r"],"steps":3}}"#);
     assert_eq!(
         lines[4],
-        r#"{"type":"iteration","data":{"iteration":4,"of":100,"figures":{"new":1.0,"loss":null}}}"#
+        r#"{"type":"iteration","data":{"iteration":4,"total":100,"metrics":{"new":1.0,"loss":null}}}"#
     );
 }
 
 #[test]
-fn others_can_read_along() {
+fn files_lag_by_at_most_one_second() {
     let folder = tempfile::tempdir().unwrap();
     let mut run = RunFolder::create(folder.path()).unwrap();
     let lines = || {
@@ -73,20 +73,20 @@ fn others_can_read_along() {
             text(folder.path(), "progress.csv").lines().count(),
         )
     };
-    run.iteration(1, 9, 1, 0.1, &figures(1)).unwrap();
+    run.iteration(1, 9, 1, 0.1, &metrics(1)).unwrap();
     assert_eq!(lines(), (1, 2), "the first at once");
-    run.iteration(2, 9, 2, 0.2, &figures(2)).unwrap();
+    run.iteration(2, 9, 2, 0.2, &metrics(2)).unwrap();
     assert_eq!(lines(), (1, 2), "not each by itself");
-    run.iteration(3, 9, 3, 1.2, &figures(3)).unwrap();
+    run.iteration(3, 9, 3, 1.2, &metrics(3)).unwrap();
     assert_eq!(lines(), (3, 4), "after a second");
-    run.iteration(4, 9, 4, 1.3, &figures(4)).unwrap();
+    run.iteration(4, 9, 4, 1.3, &metrics(4)).unwrap();
     run.save_checkpoint("k", &4_u64).unwrap();
     assert_eq!(lines(), (4, 5), "before a checkpoint");
     assert_eq!(checkpoint::load::<u64>(&RunFolder::checkpoint_path(folder.path()), "k").unwrap(), 4);
 }
 
 #[test]
-fn a_run_is_not_overwritten_by_accident() {
+fn existing_run_is_not_overwritten_without_replace() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
     fs::write(path.join("notes.txt"), b"mine").unwrap();
@@ -109,7 +109,7 @@ fn a_run_is_not_overwritten_by_accident() {
 }
 
 #[test]
-fn a_table_of_something_else_is_left_alone() {
+fn resume_rejects_a_foreign_progress_file() {
     let folder = tempfile::tempdir().unwrap();
     let other = "epoch,loss\n1,2\n";
     fs::write(folder.path().join("progress.csv"), other).unwrap();
@@ -126,7 +126,7 @@ fn a_table_of_something_else_is_left_alone() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
-    fn a_resumed_run_leaves_the_same_files(
+    fn resumed_run_writes_the_same_files(
         reached in 1_u64..30,
         back in 0_u64..30,
         torn in prop_oneof![

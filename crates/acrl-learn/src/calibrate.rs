@@ -1,10 +1,10 @@
 //! Calibration: execution defaults of a trained policy, found by grid search.
 
-use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use acrl::{
-    DualDynamics, EpochLength, Error, Executor, Multipliers, PolicyLibrary, Requirement, Rng, Silent,
-    VecExecution, VecPolicy, VecTask,
+    Agent, EpochLength, Error, Executor, Multipliers, PolicyLibrary, Requirement, Rng, Silent, VecExecution,
+    VecPolicy, VecTask,
 };
 use serde::{Deserialize, Serialize};
 
@@ -59,7 +59,7 @@ const EPOCHS: [u64; 4] = [400, 800, 1600, 3200];
 fn candidates(task: &VecTask<'_>) -> Vec<ExecutionDefaults> {
     let by_policy = ExecutionDefaults::uncalibrated(task);
     let by_library =
-        |epoch: &u64| ExecutionDefaults { epoch: *epoch, executor: Executor::PolicyLibrary, ..by_policy };
+        |epoch: &u64| ExecutionDefaults { epoch: *epoch, executor: Executor::Library, ..by_policy };
     if task.has_objective() {
         std::iter::once(by_policy).chain(EPOCHS.iter().map(by_library)).collect()
     } else {
@@ -82,15 +82,13 @@ pub fn calibrate(
     let mut wanted = vec![task.specification().bounds()];
     wanted.extend((0..DRAWN).map(|_| draw(task, library, &mut rng)));
     let seeds: Vec<u64> = wanted.iter().map(|_| rng.bits()).collect();
-    let mut results = Vec::new();
+    let (library, mut results) = (Arc::new(library.clone()), Vec::new());
     for defaults in candidates(task) {
         let rngs = seeds.iter().map(|seed| Rng::new(*seed)).collect();
-        let dynamics = wanted.iter().map(|bounds| dynamics(task, library, bounds, defaults));
-        let dynamics = dynamics.collect::<Result<Vec<_>, _>>()?;
-        let num_envs = dynamics.len() as f64;
-        let execution = VecExecution::new(task, policy, Some(library), dynamics, rngs, STEPS)?;
-        let execution = execution.steered_by(defaults.executor);
-        let runs = execution.run(&mut Silent, &mut |_| ControlFlow::Continue(()))?;
+        let agents = wanted.iter().map(|bounds| agent(task, &library, bounds, defaults));
+        let agents = agents.collect::<Result<Vec<_>, _>>()?;
+        let num_envs = agents.len() as f64;
+        let runs = VecExecution::new(task, policy, agents, rngs, STEPS)?.run(&mut Silent)?;
         let (mut shortfall, mut objective) = (0.0, 0.0);
         for run in &runs {
             objective += run.averages.objective() / task.scales()[0] / num_envs;
@@ -104,13 +102,13 @@ pub fn calibrate(
     Ok(results)
 }
 
-/// The dynamics of a run with other bounds.
-fn dynamics(
+/// The agent of a run with other bounds.
+fn agent(
     task: &VecTask<'_>,
-    library: &PolicyLibrary,
+    library: &Arc<PolicyLibrary>,
     bounds: &[f64],
     defaults: ExecutionDefaults,
-) -> Result<DualDynamics, Error> {
+) -> Result<Agent, Error> {
     let given = task.specification().requirements().iter().zip(bounds);
     let requirements = given.map(|(given, c)| {
         let bound = given.sign() * c;
@@ -118,13 +116,15 @@ fn dynamics(
     });
     let scales = task.scales();
     let start = library.start(bounds, scales, task.has_objective());
-    DualDynamics::new(
-        requirements.collect::<Result<_, Error>>()?,
-        defaults.step_size,
-        EpochLength::Auto(defaults.epoch),
-    )?
-    .with_scales(scales[0], &scales[1..])?
-    .with_multipliers(Multipliers::new(start)?)
+    Agent::builder(requirements.collect::<Result<_, Error>>()?)
+        .step_size(defaults.step_size)
+        .epoch(EpochLength::Auto(defaults.epoch))
+        .scales(scales[0], &scales[1..])
+        .multipliers(Multipliers::new(start)?)
+        .objective(task.has_objective())
+        .library(Some(library.clone()))
+        .executor(defaults.executor)
+        .build()
 }
 
 /// Bounds that a random mixture of the library's entries meets with slack: 40 to 90 % of the way from the least value to

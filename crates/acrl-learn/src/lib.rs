@@ -29,11 +29,11 @@
 //! }
 //! let model = model.build()?;
 //! let requirements = vec![Requirement::at_least("a", 0.3)?, Requirement::at_least("b", 0.3)?];
-//! let mut task = Task::new(&model, Specification::new(None, requirements.clone())?)?;
+//! let mut task = Simulator::new(&model, Specification::new(None, requirements.clone())?)?;
 //! let learner = Tabular::new(TabularConfig { total_steps: 10_000, ..TabularConfig::default() })?;
-//! let mut policy = learner.train(&mut task, &mut Rng::new(0), &mut Silent)?;
-//! let mut dynamics = DualDynamics::new(requirements, 0.1, EpochLength::Fixed(10))?;
-//! let run = execute(&mut task, &mut policy, &mut dynamics, 10_000, &mut Rng::new(1), &mut Silent)?;
+//! let mut policy = learner.train(&task, &mut Rng::new(0), &mut Silent)?;
+//! let mut agent = Agent::builder(requirements).step_size(0.1).epoch(EpochLength::Fixed(10)).build()?;
+//! let run = execute(&mut task, &mut policy, &mut agent, 10_000, &mut Rng::new(1), &mut Silent)?;
 //! assert!(run.averages.meets(&[0.3, 0.3], 0.005));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

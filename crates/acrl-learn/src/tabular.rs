@@ -22,8 +22,8 @@
 //! have another optimal average than another (one R̄_w serves all); nor that uniform exploration gets
 //! anywhere in a large model. [`TabularPolicy::settled`] evaluates what was learnt.
 
-use acrl::{Error, Event, FiniteCmdp, Learner, Multipliers, Named, Observer, Policy};
-use acrl::{Rewards, Rng, Specification, Task, Values};
+use acrl::{Error, Event, FiniteCmdp, FinitePolicy, Multipliers, Named, Observer};
+use acrl::{Rewards, Rng, Simulator, Specification, Values};
 use acrl_exact::FiniteTask;
 use serde::Serialize;
 
@@ -72,22 +72,18 @@ impl Tabular {
     pub fn settings(&self) -> &TabularConfig {
         &self.settings
     }
-}
-
-impl<'a> Learner<&'a FiniteCmdp> for Tabular {
-    type Policy = TabularPolicy;
 
     /// Reports about a hundred times the mean |δ_w| over the grid and the steps since the last report, in units of the
     /// rewards' ranges.
-    fn train(
+    pub fn train(
         &self,
-        task: &mut Task<&'a FiniteCmdp>,
+        task: &Simulator<'_>,
         rng: &mut Rng,
         observer: &mut dyn Observer,
     ) -> Result<TabularPolicy, Error> {
         let TabularConfig { total_steps: steps, weight_grid_size, learning_rate_decay, reset_interval } =
             self.settings;
-        let model: &FiniteCmdp = task.environment();
+        let model = task.model();
         let choices = model.choice_count();
         let points = weight_grid_size.min(Self::TABLE / choices);
         let mut policy = TabularPolicy::untrained(model, task.specification(), points)?;
@@ -102,11 +98,11 @@ impl<'a> Learner<&'a FiniteCmdp> for Tabular {
         let mut state = 0;
         for t in 0..steps {
             if t % reset_interval == 0 {
-                state = task.reset(rng)?;
+                state = task.reset(rng);
             }
             let action = rng.index(model.choices(state).len());
             let choice = model.choices(state).start + action;
-            state = task.step(&state, &action, &mut rewards, rng)?;
+            state = task.step(state, action, &mut rewards, rng)?;
 
             reward.fill(0.0); // w·r
             for (w, &r) in weights.iter().zip(rewards.as_slice()).filter(|(_, r)| **r != 0.0) {
@@ -132,7 +128,7 @@ impl<'a> Learner<&'a FiniteCmdp> for Tabular {
                 let figures: Named<f64> =
                     [("train/td_error".to_owned(), error / since as f64)].into_iter().collect();
                 let (iteration, of) = (t / interval + 1, steps.div_ceil(interval));
-                if observer.event(&Event::Iteration { iteration, of, figures: &figures }).is_break() {
+                if observer.event(&Event::Iteration { iteration, total: of, metrics: &figures }).is_break() {
                     break;
                 }
                 error = 0.0;
@@ -336,10 +332,10 @@ impl TabularPolicy {
     }
 }
 
-impl Policy<usize, usize> for TabularPolicy {
+impl FinitePolicy for TabularPolicy {
     #[inline]
-    fn act(&mut self, state: &usize, multipliers: &Multipliers, _: &mut Rng) -> usize {
-        self.greedy(*state, multipliers)
+    fn act(&mut self, state: usize, multipliers: &Multipliers, _: &mut Rng) -> usize {
+        self.greedy(state, multipliers)
     }
 }
 
@@ -359,14 +355,14 @@ fn reached(model: &FiniteCmdp, rule: &[usize], state: usize) -> Vec<bool> {
 mod tests {
     use super::*;
     use crate::test_models::{at_least, machine, monitoring, running, third};
-    use acrl::{DualDynamics, EpochLength, Execution, Requirement, Silent, execute};
+    use acrl::{Agent, EpochLength, Execution, Requirement, Silent, execute};
     use acrl_exact::{Solution, SolveOptions, solve};
     use std::ops::ControlFlow;
 
     fn learn(model: &FiniteCmdp, specification: &Specification, seed: u64) -> TabularPolicy {
-        let mut task = Task::new(model, specification.clone()).unwrap();
+        let task = Simulator::new(model, specification.clone()).unwrap();
         let tabular = Tabular::new(TabularConfig::default()).unwrap();
-        tabular.train(&mut task, &mut Rng::new(seed), &mut Silent).unwrap()
+        tabular.train(&task, &mut Rng::new(seed), &mut Silent).unwrap()
     }
 
     /// Algorithm 2, with scaled dual dynamics.
@@ -378,13 +374,11 @@ mod tests {
         steps: u64,
     ) -> Execution<usize> {
         let finite = FiniteTask::new(model, specification).unwrap();
-        let mut task = Task::new(model, specification.clone()).unwrap();
+        let mut task = Simulator::new(model, specification.clone()).unwrap();
         let requirements = specification.requirements().to_vec();
-        let mut dynamics = DualDynamics::new(requirements, step_size, EpochLength::Fixed(epoch))
-            .unwrap()
-            .with_scales(finite.objective_scale(), finite.scales())
-            .unwrap();
-        execute(&mut task, policy, &mut dynamics, steps, &mut Rng::new(99), &mut Silent).unwrap()
+        let agent = Agent::builder(requirements).step_size(step_size).epoch(EpochLength::Fixed(epoch));
+        let mut agent = agent.scales(finite.objective_scale(), finite.scales()).build().unwrap();
+        execute(&mut task, policy, &mut agent, steps, &mut Rng::new(99), &mut Silent).unwrap()
     }
 
     #[test]
@@ -431,7 +425,7 @@ mod tests {
         let task = FiniteTask::new(&model, &third()).unwrap();
         for lambda in [[1.5, 2.0], [2.0, 1.5], [0.4, 0.7], [0.7, 0.4], [1.4, 0.3], [0.0, 9.0]] {
             let weights = [1.0, lambda[0], lambda[1]];
-            let exact = acrl_exact::maximise(&task, &weights).unwrap().rule;
+            let exact = acrl_exact::maximise(&task, &weights).unwrap().actions;
             assert_eq!(policy.rule(&Multipliers::new(lambda.to_vec()).unwrap()), exact, "{lambda:?}");
         }
     }
@@ -489,17 +483,17 @@ mod tests {
     fn training_is_reproducible_reports_and_stops_when_asked() {
         let model = monitoring();
         assert_eq!(learn(&model, &third(), 7), learn(&model, &third(), 7));
-        let mut task = Task::new(&model, third()).unwrap();
+        let task = Simulator::new(&model, third()).unwrap();
         let tabular = Tabular::new(TabularConfig { total_steps: 1_050, ..Default::default() }).unwrap();
         let (mut events, mut stop_at) = (Vec::new(), u64::MAX);
         for _ in 0..2 {
             let mut observer = |event: &Event<'_>| {
-                let Event::Iteration { iteration, of, figures } = event else { panic!("{event:?}") };
-                assert!(figures.get("train/td_error").unwrap().is_finite());
-                events.push((*iteration, *of));
+                let Event::Iteration { iteration, total, metrics } = event else { panic!("{event:?}") };
+                assert!(metrics.get("train/td_error").unwrap().is_finite());
+                events.push((*iteration, *total));
                 if *iteration == stop_at { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             };
-            tabular.train(&mut task, &mut Rng::new(0), &mut observer).unwrap();
+            tabular.train(&task, &mut Rng::new(0), &mut observer).unwrap();
             stop_at = 3;
         }
         assert_eq!((events.len(), events[95], events[98]), (96 + 3, (96, 96), (3, 96)));

@@ -165,11 +165,11 @@ impl VecPolicy for TrainedPolicy {
         }
     }
 
-    fn hold(&self) -> usize {
+    fn action_repeat(&self) -> usize {
         match self {
-            Self::Mlp(policy) => policy.hold(),
-            Self::Rbf(policy) => policy.hold(),
-            Self::Snapshots(policies) => policies.hold(),
+            Self::Mlp(policy) => policy.action_repeat(),
+            Self::Rbf(policy) => policy.action_repeat(),
+            Self::Snapshots(policies) => policies.action_repeat(),
         }
     }
 }
@@ -239,7 +239,7 @@ impl TrainedPolicy {
                 let meta = Meta::Mlp {
                     inputs: policy.inputs().clone(),
                     heads: policy.heads().clone(),
-                    action_repeat: policy.hold(),
+                    action_repeat: policy.action_repeat(),
                     shape: policy.actor().shape().to_vec(),
                     sampling: policy.is_sampling(),
                 };
@@ -302,7 +302,7 @@ impl TrainedPolicy {
                 let policies = parts
                     .map(|(k, meta)| Self::from_meta(meta, &format!("{prefix}{k}."), container))
                     .collect::<Result<Vec<_>, _>>()?;
-                if policies.iter().any(|policy| policy.hold() != policies[0].hold()) {
+                if policies.iter().any(|policy| policy.action_repeat() != policies[0].action_repeat()) {
                     return Err(wrong(
                         "its policies that take turns repeat actions for different times".to_owned(),
                     ));

@@ -41,7 +41,7 @@ impl VecEnv for Purse {
         &[Interval { low: 0.0, high: 1.0 }]
     }
     fn action_space(&self) -> &[ActionPart] {
-        &[ActionPart::Number(Interval { low: 0.0, high: 1.0 })]
+        &[ActionPart::Continuous(Interval { low: 0.0, high: 1.0 })]
     }
     fn reward_names(&self) -> &[String] {
         &self.names

@@ -37,7 +37,7 @@ impl VecEnv for Line {
         &[Interval { low: 0.0, high: 1.0 }]
     }
     fn action_space(&self) -> &[ActionPart] {
-        &[ActionPart::Number(Interval { low: -1.0, high: 1.0 }), ActionPart::Choice(2)]
+        &[ActionPart::Continuous(Interval { low: -1.0, high: 1.0 }), ActionPart::Discrete(2)]
     }
     fn reward_names(&self) -> &[String] {
         &self.names
@@ -158,7 +158,7 @@ fn a_policy_that_cannot_mix_is_executed_by_its_library() {
     let task = VecTask::new(&line, specification).unwrap();
     let library = evaluate_library(&task, &mut Undecided, 0).unwrap();
     let results = calibrate(&task, &mut Undecided, &library, 0).unwrap();
-    assert_eq!(results[0].defaults.executor, Executor::PolicyLibrary);
+    assert_eq!(results[0].defaults.executor, Executor::Library);
     assert!(results[0].shortfall == 0.0, "{results:?}");
     let by_policy = results.iter().find(|way| way.defaults.executor == Executor::Policy).unwrap();
     assert!(by_policy.shortfall > 0.0 || by_policy.objective < results[0].objective, "{results:?}");
@@ -232,11 +232,7 @@ fn a_policy_file_round_trips_and_checks_its_environment() {
         policy,
         coverage: training.coverage().clone(),
         seen: training.seen().clone(),
-        execution_defaults: ExecutionDefaults {
-            step_size: 0.5,
-            epoch: 10,
-            executor: Executor::PolicyLibrary,
-        },
+        execution_defaults: ExecutionDefaults { step_size: 0.5, epoch: 10, executor: Executor::Library },
         training: TrainingRecord {
             learner: training.learner().into(),
             method: training.method().into(),

@@ -1,17 +1,22 @@
-//! How near to the core's peak a train step is, beside other matrix products in the same run.
+//! Training step as a share of the core's peak, against other matrix products in the same run.
 //!
 //! `taskset -c 0 cargo bench -p acrl-nn`. Other products get the vector tanh of this crate, so that only they differ;
 //! they are spared the biases, which take them about a tenth more.
 #![allow(missing_docs, clippy::print_stdout)]
 
-#[path = "../../../benches/peak.rs"]
 mod peak;
 
 use acrl_nn::{Adam, Batch, Instructions, Mlp, Workspace};
+use rand_core::{Rng as _, SeedableRng as _};
+use rand_xoshiro::Xoshiro256PlusPlus;
 use std::hint::black_box;
 use std::time::Instant;
 
-/// Name, operations per sample, peak, and what to time.
+fn uniform(rng: &mut Xoshiro256PlusPlus) -> f64 {
+    (rng.next_u64() >> 11) as f64 * (1.0 / (1_u64 << 53) as f64)
+}
+
+/// Name, operations per sample, peak, and the function to time.
 type Step = (String, f64, f64, Box<dyn FnMut()>);
 
 const SHAPE: [usize; 4] = [6, 64, 64, 2];
@@ -70,7 +75,7 @@ fn main() {
         }
         println!();
     }
-    let (net, n) = (Mlp::new(&SHAPE, 1.0, &mut acrl::Rng::new(0)), 4_738);
+    let (net, n) = (Mlp::new(&SHAPE, 1.0, &mut Xoshiro256PlusPlus::seed_from_u64(0)), 4_738);
     let mut parameters = net.map(|net| net.parameters().to_vec()).unwrap_or_default();
     let (mut adam, gradient) = (Adam::new(n), vec![0.1; n]);
     let step = move || adam.step(black_box(&mut parameters), black_box(&gradient), 1e-3);
@@ -101,15 +106,17 @@ fn fastest(mut steps: Vec<Step>) -> Vec<(String, f64, f64, f64)> {
 }
 
 fn setting(set: Instructions, batch_size: usize) -> (Mlp, Workspace, Batch, Batch) {
-    let Ok(net) = Mlp::new(&SHAPE, 1.0, &mut acrl::Rng::new(0)) else { unreachable!("the shape is valid") };
+    let Ok(net) = Mlp::new(&SHAPE, 1.0, &mut Xoshiro256PlusPlus::seed_from_u64(0)) else {
+        unreachable!("the shape is valid")
+    };
     let work = Workspace::new(&net, batch_size).with_instructions(set);
     let (mut x, mut d_y) = (Batch::new(SHAPE[0], batch_size), Batch::new(SHAPE[3], batch_size));
-    let mut rng = acrl::Rng::new(1);
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
     for row in 0..SHAPE[0] {
-        x.row_mut(row).iter_mut().for_each(|x| *x = rng.uniform() as f32 - 0.5);
+        x.row_mut(row).iter_mut().for_each(|x| *x = uniform(&mut rng) as f32 - 0.5);
     }
     for row in 0..SHAPE[3] {
-        d_y.row_mut(row).iter_mut().for_each(|d| *d = rng.uniform() as f32 - 0.5);
+        d_y.row_mut(row).iter_mut().for_each(|d| *d = uniform(&mut rng) as f32 - 0.5);
     }
     (net, work, x, d_y)
 }
@@ -134,7 +141,8 @@ fn inference(set: Instructions, batch_size: usize) -> impl FnMut() {
 
 /// The same train step with matrix products of other crates; matrices are sample-major as they like it.
 mod peers {
-    use super::{SHAPE, black_box};
+    use super::{SHAPE, Xoshiro256PlusPlus, black_box, uniform};
+    use rand_core::SeedableRng as _;
 
     /// A matrix and its strides, in rows and in columns.
     #[derive(Clone, Copy)]
@@ -189,8 +197,8 @@ mod peers {
     }
 
     pub(super) fn step(batch_size: usize, product: Product) -> impl FnMut() {
-        let mut rng = acrl::Rng::new(2);
-        let mut random = |n: usize| (0..n).map(|_| rng.uniform() as f32 - 0.5).collect::<Vec<f32>>();
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(2);
+        let mut random = |n: usize| (0..n).map(|_| uniform(&mut rng) as f32 - 0.5).collect::<Vec<f32>>();
         let weights: Vec<Vec<f32>> = SHAPE.windows(2).map(|n| random(n[0] * n[1])).collect();
         let mut x: Vec<Vec<f32>> = SHAPE.iter().map(|n| random(n * batch_size)).collect();
         let mut d: Vec<Vec<f32>> = SHAPE.iter().map(|n| random(n * batch_size)).collect();

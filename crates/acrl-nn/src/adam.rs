@@ -1,4 +1,4 @@
-//! Adam, and a bound on the gradient's norm.
+//! The Adam optimiser and gradient norm clipping.
 
 use crate::batch::TILE;
 use crate::isa::{Instructions, Isa, Kernel, dispatch};
@@ -74,33 +74,33 @@ impl Adam {
         Self { beta, epsilon, steps: 0, first: vec![0.0; n], second: vec![0.0; n] }
     }
 
-    /// The number of steps made.
+    /// The number of steps taken.
     pub fn steps(&self) -> u64 {
         self.steps
     }
 
-    /// One step of size η = `step_size`.
+    /// One step with learning rate η = `learning_rate`.
     ///
     /// # Panics
     /// If the parameters or the gradient are not as many as the optimiser was made for.
-    pub fn step(&mut self, parameters: &mut [f32], gradient: &[f32], step_size: f32) {
-        self.step_scaled(parameters, gradient, step_size, 1.0);
+    pub fn step(&mut self, parameters: &mut [f32], gradient: &[f32], learning_rate: f32) {
+        self.step_scaled(parameters, gradient, learning_rate, 1.0);
     }
 
     /// One step with the gradient times `scale`, for example that of [`clip_norm`], in one pass over memory.
     ///
     /// # Panics
     /// If the parameters or the gradient are not as many as the optimiser was made for.
-    pub fn step_scaled(&mut self, parameters: &mut [f32], gradient: &[f32], step_size: f32, scale: f32) {
+    pub fn step_scaled(&mut self, parameters: &mut [f32], gradient: &[f32], learning_rate: f32, scale: f32) {
         assert_eq!(parameters.len(), self.first.len(), "number of parameters");
         assert_eq!(gradient.len(), self.first.len(), "length of the gradient");
         self.steps += 1;
-        // After that many steps a power of β below 1 is 0 to any precision.
+        // After 2³¹ steps βᵗ is 0 in any precision.
         let t = i32::try_from(self.steps).unwrap_or(i32::MAX);
         let corrections = self.beta.map(|beta| 1.0 - f64::from(beta).powi(t));
         // η·√(1 − β₂ᵗ)/(1 − β₁ᵗ) · m / (√v + ε·√(1 − β₂ᵗ)) is the same with one division less.
         let root = corrections[1].sqrt();
-        let rate = (f64::from(step_size) * root / corrections[0]) as f32;
+        let rate = (f64::from(learning_rate) * root / corrections[0]) as f32;
         let epsilon = (f64::from(self.epsilon) * root) as f32;
         let Self { beta, first, second, .. } = self;
         let constants = Constants { beta: *beta, rate, epsilon, scale };

@@ -1,11 +1,11 @@
-//! The matrix that goes in and out of a network.
+//! The matrix of inputs or outputs of a network.
 
-/// Lanes of a vector; rows are padded to a multiple of it.
+/// SIMD lanes of a vector; rows are padded to a multiple of it.
 pub(crate) const TILE: usize = 16;
 
 /// A feature-major matrix: `rows` features of `batch_size` samples, each row contiguous.
 ///
-/// The number of samples can be changed up to the capacity it was made with, without allocating.
+/// The number of samples can be changed up to the capacity without allocating.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Batch {
     rows: usize,
@@ -36,16 +36,12 @@ impl Batch {
         self.stride
     }
 
-    /// Uses only the first `batch_size` of each row; what the rows hold stays as it is.
+    /// Limits every row to its first `batch_size` samples; the data stay in place.
     ///
     /// # Panics
     /// If `batch_size` is above [`Batch::capacity`].
     pub fn set_batch_size(&mut self, batch_size: usize) {
-        assert!(
-            batch_size <= self.stride,
-            "{batch_size} batch_size in a batch with room for {}",
-            self.stride
-        );
+        assert!(batch_size <= self.stride, "{batch_size} samples in a batch with capacity {}", self.stride);
         self.batch_size = batch_size;
     }
 

@@ -1,20 +1,20 @@
 //! Vectors of 16 lanes on each instruction set, and the choice among them at run time.
 //!
 //! `pulp` proves that an instruction exists by a token, so that there is no unsafe code here. Every set works on 16
-//! lanes and adds them up in the same order; with fused multiply-add the results are the same to the bit but for tanh,
-//! for which AVX-512 has a faster way.
+//! lanes and adds them up in the same order; with fused multiply-add the results are bit-identical except for tanh,
+//! for which AVX-512 uses a faster approximation.
 
 use crate::batch::TILE;
 use crate::math::{tanh_quotient, tanh_quotients};
 
-/// The instruction sets there is code for.
+/// The supported instruction sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Instructions {
     /// AVX-512 F, BW, CD, DQ and VL.
     Avx512,
     /// AVX2 and FMA.
     Avx2,
-    /// No instructions named; the compiler makes what it can of the build's target.
+    /// Plain Rust, vectorised by the compiler for the build's target.
     Portable,
 }
 
@@ -53,7 +53,7 @@ impl Line {
 pub(crate) trait Isa: Copy {
     /// 16 lanes.
     type V: Copy;
-    /// What fits the registers.
+    /// The register tiles of this instruction set.
     const TILES: Tiles;
 
     fn splat(self, x: f32) -> Self::V;
@@ -133,7 +133,7 @@ pub(crate) trait Kernel {
     fn run<I: Isa>(self, isa: I);
 }
 
-/// Runs a kernel with the instructions asked for, or the next best that exist.
+/// Runs a kernel with the given instruction set, or the next best of this machine.
 pub(crate) fn dispatch(instructions: Instructions, kernel: impl Kernel) {
     #[cfg(target_arch = "x86_64")]
     {

@@ -13,7 +13,7 @@ use crate::isa::{Isa, Line, Tiles};
 
 /// Vectors of a block.
 pub(crate) const LINES: usize = 2;
-/// Lanes of a block.
+/// Samples of a block.
 pub(crate) const BLOCK: usize = LINES * TILE;
 
 /// Rows from a block to the next one: one more than it has, so that a row of all blocks is not on the same cache set.
@@ -45,7 +45,7 @@ impl<'a> Layer<'a> {
     }
 }
 
-/// What makes rows of a block out of rows of another, R rows × L vectors (from vector V on) at a time.
+/// A map from the rows of one block to those of another, R rows × L vectors (from vector V on) at a time.
 trait Product {
     /// The number of rows to make.
     fn rows(&self) -> usize;
@@ -117,8 +117,8 @@ fn rank_one<I: Isa, const R: usize, const L: usize, const V: usize>(
 /// Products that go before each vector of the last tile that is finished.
 const BETWEEN: usize = 4;
 
-/// Whether a tile of so many products a sum leaves its sums as they are, to be finished between the products of the next
-/// tile. A tanh is a chain of instructions that waits for itself, and all multipliers would wait with it.
+/// True if a tile with so many products per sum defers its activation to the loop of the next tile: tanh is a chain of
+/// dependent instructions, which then overlaps with independent products.
 #[inline(always)]
 fn finished_later<I: Isa, const R: usize, const L: usize>(products: usize) -> bool {
     I::TILES == Tiles::Large && (R, L) == (8, LINES) && products >= R * L * BETWEEN

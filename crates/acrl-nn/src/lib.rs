@@ -1,30 +1,33 @@
-//! Small neural networks at the machine's limit: forward, backward, Adam.
+//! Small neural networks near hardware peak: forward pass, backward pass, Adam.
 //!
-//! Made for policies and values of reinforcement learning: a few tanh layers some dozen units wide, a linear output,
-//! batches of 16 to some thousand samples, one core.
+//! Made for the policies and value functions of reinforcement learning: a few tanh layers of 16 to 256 units, a linear
+//! output, batches of 16 to a few thousand samples, one core.
 //!
-//! | item | what it is |
+//! | item | contents |
 //! |---|---|
-//! | [`Batch`] | rows × samples, feature-major: row `k` holds feature `k` of every sample |
+//! | [`Batch`] | features × samples, feature-major: row `k` holds feature `k` of every sample |
 //! | [`Mlp`] | tanh layers and a linear output, all parameters in one flat vector |
-//! | [`Workspace`] | memory for up to so many samples, so that nothing is allocated in a loop |
-//! | [`Adam`], [`clip_norm`] | the optimiser and the usual bound on the gradient's norm |
-//! | [`tanh`], [`exp`] | the same functions over slices |
-//! | [`normals`] | normal random numbers out of random bits |
-//! | [`Instructions`] | AVX-512, AVX2 with FMA, or portable code; the best one is found at run time |
+//! | [`Workspace`] | preallocated activations, so that nothing is allocated in a training loop |
+//! | [`Adam`], [`clip_norm`] | the optimiser and gradient norm clipping |
+//! | [`tanh`], [`exp`] | vectorised functions over slices |
+//! | [`normals`] | standard normal random numbers from random bits |
+//! | [`Instructions`] | AVX-512, AVX2 with FMA, or portable code; selected at run time |
 //!
-//! **Same numbers.** A sample's output is the same to the bit wherever the sample is and however many samples there are.
-//! AVX-512, AVX2 and portable code agree within rounding and the error of [`tanh`], which is made in two ways.
+//! **Reproducibility.** A sample's output is bit-identical at every position of a batch of any size. AVX-512, AVX2 and
+//! portable code agree within rounding and the error of [`tanh`], of which there are two approximations.
 //!
 //! ```
 //! use acrl_nn::{Adam, Batch, Mlp, Workspace};
+//! use rand_core::SeedableRng;
+//! use rand_xoshiro::Xoshiro256PlusPlus;
 //!
-//! let mut net = Mlp::new(&[1, 16, 1], 1.0, &mut acrl::Rng::new(0))?;
+//! let mut rng = Xoshiro256PlusPlus::seed_from_u64(0); // any rand_core::Rng
+//! let mut net = Mlp::new(&[1, 16, 1], 1.0, &mut rng)?;
 //! let (mut adam, mut work) = (Adam::new(net.parameters().len()), Workspace::new(&net, 64));
 //! let mut x = Batch::new(1, 64);
 //! x.row_mut(0).iter_mut().enumerate().for_each(|(b, x)| *x = b as f32 / 32.0 - 1.0);
 //!
-//! // Learns y = x² by least squares.
+//! // Fit y = x² by least squares.
 //! let (mut error, mut gradient) = (Batch::new(1, 64), vec![0.0; net.parameters().len()]);
 //! let mut loss = f32::INFINITY;
 //! for _ in 0..1000 {
@@ -59,3 +62,8 @@ pub use math::{exp, tanh};
 pub use mlp::{Mlp, ShapeError};
 pub use normal::normals;
 pub use workspace::Workspace;
+
+/// The example of README.md, as a doctest.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

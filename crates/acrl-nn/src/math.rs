@@ -1,4 +1,4 @@
-//! tanh and exp on vectors.
+//! Vectorised tanh and exp.
 
 use crate::batch::TILE;
 use crate::isa::{Instructions, Isa, Kernel, Line, dispatch};
@@ -90,9 +90,9 @@ pub(crate) fn tanh_quotient<I: Isa>(isa: I, x: I::V) -> I::V {
     isa.div(p, q)
 }
 
-/// tanh of two vectors with one division, p/q = p q′ · 1/(q q′), as the divider is slower than all the rest of it.
+/// tanh of two vectors with one division, p/q = p q′ · 1/(q q′): the division takes longer than all the rest.
 ///
-/// |error| ≤ 6·10⁻⁷, |tanh x| ≤ 1 + 1.2·10⁻⁷ (one ulp); a NaN in one is a NaN in the same sample of both.
+/// |error| ≤ 6·10⁻⁷, |tanh x| ≤ 1 + 1.2·10⁻⁷ (one ulp); a NaN in one vector is a NaN in the same lane of both.
 #[inline(always)]
 pub(crate) fn tanh_quotients<I: Isa>(isa: I, x: I::V, y: I::V) -> (I::V, I::V) {
     let ((p_x, q_x), (p_y, q_y)) = (tanh_fraction(isa, x), tanh_fraction(isa, y));
@@ -170,6 +170,9 @@ mod tests {
     use super::{Isa, Kernel, dispatch};
     use crate::Instructions;
     use crate::batch::TILE;
+    use crate::init::uniform;
+    use rand_core::SeedableRng as _;
+    use rand_xoshiro::Xoshiro256PlusPlus;
 
     /// tanh of the first halves and of the second halves of pairs of tiles.
     struct Pairs<'a>(&'a mut [[[f32; TILE]; 2]]);
@@ -186,9 +189,9 @@ mod tests {
     }
 
     #[test]
-    fn pairs_are_accurate() {
-        let mut rng = acrl::Rng::new(0);
-        let mut draw = || std::array::from_fn(|_| (20.0 * rng.uniform() - 10.0) as f32);
+    fn tanh_pair_is_accurate() {
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(0);
+        let mut draw = || std::array::from_fn(|_| (20.0 * uniform(&mut rng) - 10.0) as f32);
         let x: Vec<[[f32; TILE]; 2]> = (0..100_000).map(|_| [draw(), draw()]).collect();
         for set in Instructions::available() {
             let mut y = x.clone();

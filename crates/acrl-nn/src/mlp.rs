@@ -1,14 +1,14 @@
-//! The network: its shape, its parameters, and the passes over it.
+//! The multilayer perceptron: shape, parameters, forward and backward pass.
 
 use crate::batch::Batch;
 use crate::init::orthogonal;
 use crate::isa::dispatch;
 use crate::kernels::Layer;
 use crate::workspace::{Backward, Forward, Workspace};
-use acrl::Rng;
+use rand_core::Rng;
 use serde::{Deserialize, Serialize};
 
-/// Why a network cannot have a shape or parameters.
+/// An invalid shape, or parameters that do not fit it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ShapeError {
     /// Fewer than two widths.
@@ -23,7 +23,7 @@ pub enum ShapeError {
     /// The wrong number of parameters.
     #[error("a network of this shape has {expected} parameters, not {found}")]
     Parameters {
-        /// The number the shape asks for.
+        /// The number of parameters of the shape.
         expected: usize,
         /// The number given.
         found: usize,
@@ -83,7 +83,7 @@ impl Mlp {
     /// A network with the widths `shape` (input, hidden layers, output), orthogonal weights and zero biases.
     ///
     /// The gain of hidden layers is √2, that of the output `output_gain`.
-    pub fn new(shape: &[usize], output_gain: f32, rng: &mut Rng) -> Result<Self, ShapeError> {
+    pub fn new(shape: &[usize], output_gain: f32, rng: &mut (impl Rng + ?Sized)) -> Result<Self, ShapeError> {
         let mut gains = vec![std::f32::consts::SQRT_2; shape.len().saturating_sub(1)];
         if let Some(gain) = gains.last_mut() {
             *gain = output_gain;
@@ -92,7 +92,11 @@ impl Mlp {
     }
 
     /// A network with orthogonal weights and a gain for each layer; a layer without one gets 1.
-    pub fn with_gains(shape: &[usize], gains: &[f32], rng: &mut Rng) -> Result<Self, ShapeError> {
+    pub fn with_gains(
+        shape: &[usize],
+        gains: &[f32],
+        rng: &mut (impl Rng + ?Sized),
+    ) -> Result<Self, ShapeError> {
         let mut net = Self { shape: shape.to_vec(), parameters: vec![0.0; count(shape)?] };
         for l in 0..shape.len() - 1 {
             let gain = gains.get(l).copied().unwrap_or(1.0);
@@ -126,7 +130,7 @@ impl Mlp {
         &mut self.parameters
     }
 
-    /// Where the weights of layer `l` are.
+    /// The range of the weights of layer `l` in the parameters.
     fn weights_of(&self, l: usize) -> std::ops::Range<usize> {
         let start = self.shape[..=l].windows(2).map(|n| (n[0] + 1) * n[1]).sum();
         start..start + self.shape[l] * self.shape[l + 1]
@@ -143,7 +147,7 @@ impl Mlp {
         gradient[weights.start..weights.end + self.shape[l + 1]].split_at_mut(weights.len())
     }
 
-    /// The output for every sample of the input; keeps what [`Mlp::backward`] needs.
+    /// The output for every sample of the input; keeps the activations for [`Mlp::backward`].
     ///
     /// # Panics
     /// If the workspace was made for another shape, for inference or for fewer samples, or if the input has not as many
@@ -151,13 +155,13 @@ impl Mlp {
     pub fn forward<'a>(&self, input: &Batch, work: &'a mut Workspace) -> &'a Batch {
         assert!(
             work.can_keep(input.batch_size()),
-            "no room to keep the activations of {} batch_size",
+            "the workspace cannot keep the activations of {} samples",
             input.batch_size()
         );
         self.pass(input, work, true)
     }
 
-    /// The output for every sample of the input, for which activations are not kept.
+    /// The output for every sample of the input, without keeping activations.
     ///
     /// # Panics
     /// If the workspace was made for another shape or for fewer samples, or if the input has not as many rows as the
@@ -171,7 +175,7 @@ impl Mlp {
         assert_eq!(input.rows(), self.shape[0], "rows of the input and inputs of the network");
         assert!(
             input.batch_size() <= work.batch_size(),
-            "{} batch_size, room for {}",
+            "{} samples in a workspace for {}",
             input.batch_size(),
             work.batch_size()
         );
@@ -215,7 +219,7 @@ impl Mlp {
         assert_eq!(
             work.kept(),
             Some(d_output.batch_size()),
-            "batch_size of the last forward pass and of d_output"
+            "samples of the last forward pass and of d_output"
         );
         assert_eq!(
             d_output.rows(),

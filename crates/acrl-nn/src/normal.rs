@@ -1,4 +1,4 @@
-//! Normal random numbers on vectors.
+//! Vectorised standard normal random numbers.
 
 use crate::batch::TILE;
 use crate::isa::{Instructions, Isa, Kernel, dispatch};
@@ -69,7 +69,7 @@ fn pair<I: Isa>(isa: I, bits: &[u64; TILE]) -> (I::V, I::V) {
     (isa.mul(radius, isa.mul_sub_from(twice, sin, isa.splat(1.0))), isa.mul(radius, isa.mul(twice, cos)))
 }
 
-/// Makes two independent normal numbers of each 64 random bits (Box and Muller's method), of at most 6.7 in size.
+/// Two independent standard normal numbers for each 64 random bits (Box & Muller 1958), at most 6.7 in magnitude.
 ///
 /// ```
 /// let (mut a, mut b) = ([0.0; 2], [0.0; 2]);
@@ -80,7 +80,7 @@ fn pair<I: Isa>(isa: I, bits: &[u64; TILE]) -> (I::V, I::V) {
 /// ```
 ///
 /// # Panics
-/// If there are not as many numbers as bits.
+/// If `first` or `second` differs from `bits` in length.
 pub fn normals(bits: &[u64], first: &mut [f32], second: &mut [f32]) {
     assert_eq!(bits.len(), first.len(), "number of first numbers");
     assert_eq!(bits.len(), second.len(), "number of second numbers");
@@ -91,6 +91,8 @@ pub fn normals(bits: &[u64], first: &mut [f32], second: &mut [f32]) {
 mod tests {
     use super::{Normals, dispatch};
     use crate::Instructions;
+    use rand_core::{Rng as _, SeedableRng as _};
+    use rand_xoshiro::Xoshiro256PlusPlus;
 
     fn drawn(set: Instructions, bits: &[u64]) -> [Vec<f32>; 2] {
         let [mut first, mut second] = [(); 2].map(|()| vec![0.0; bits.len()]);
@@ -99,9 +101,9 @@ mod tests {
     }
 
     #[test]
-    fn they_are_those_of_the_formula() {
-        let mut rng = acrl::Rng::new(0);
-        let mut bits: Vec<u64> = (0..100_003).map(|_| rng.bits()).collect();
+    fn normals_match_box_muller_in_double_precision() {
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(0);
+        let mut bits: Vec<u64> = (0..100_003).map(|_| rng.next_u64()).collect();
         bits.extend([0, 1, u64::MAX, 1 << 32, u64::from(u32::MAX), 1 << 31, (1 << 32) - 1]);
         for set in Instructions::available() {
             let [first, second] = drawn(set, &bits);
@@ -119,9 +121,9 @@ mod tests {
     }
 
     #[test]
-    fn they_have_the_moments_they_should() {
-        let mut rng = acrl::Rng::new(1);
-        let bits: Vec<u64> = (0..200_000).map(|_| rng.bits()).collect();
+    fn normals_have_the_moments_of_the_standard_normal_distribution() {
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
+        let bits: Vec<u64> = (0..200_000).map(|_| rng.next_u64()).collect();
         let [first, second] = drawn(Instructions::best(), &bits);
         let mean = |f: &dyn Fn(f64, f64) -> f64| {
             let pairs = first.iter().zip(&second);

@@ -1,4 +1,4 @@
-//! Memory for the passes through a network, and the passes themselves.
+//! Preallocated memory of the forward and backward pass, and the passes themselves.
 
 use crate::batch::{Batch, TILE};
 use crate::gradient::{self, Blocks, turned};
@@ -9,7 +9,7 @@ use crate::mlp::Mlp;
 /// Blocks whose gradient is added up in registers before it goes to memory: 256 samples, few enough for the second-level cache.
 const CHUNK: usize = 8;
 
-/// Memory for networks of one shape and up to so many samples; nothing is allocated after it is made.
+/// Preallocated memory for networks of one shape and batches up to a maximal size.
 #[derive(Debug, Clone)]
 pub struct Workspace {
     shape: Vec<usize>,
@@ -17,13 +17,13 @@ pub struct Workspace {
     instructions: Instructions,
     /// The inputs of each layer, block by block.
     inputs: Vec<Vec<Row>>,
-    /// The same with the features of a sample side by side, of wide layers.
+    /// The inputs of wide layers, transposed: the features of a sample are contiguous.
     turned: Vec<Vec<Line>>,
     /// The output of one block.
     last: Vec<Row>,
     /// The derivatives on either side of a layer, for a chunk.
     deltas: [Vec<Row>; 2],
-    /// Of each row of these the vectors added up.
+    /// The sums over samples of the rows of `deltas`, one line each.
     sums: Vec<Line>,
     output: Batch,
     /// The number of samples of the last forward pass, if its activations are kept.
@@ -31,12 +31,12 @@ pub struct Workspace {
 }
 
 impl Workspace {
-    /// Memory for training on up to `batch_size` samples.
+    /// A workspace for training on up to `batch_size` samples.
     pub fn new(net: &Mlp, batch_size: usize) -> Self {
         Self::with_blocks(net, batch_size, batch_size.div_ceil(BLOCK))
     }
 
-    /// Memory for [`Mlp::infer`] on up to `batch_size` samples; activations take one block whatever the samples.
+    /// A workspace for [`Mlp::infer`] on up to `batch_size` samples; activations take the memory of one block.
     pub fn for_inference(net: &Mlp, batch_size: usize) -> Self {
         Self::with_blocks(net, batch_size, 0)
     }
@@ -59,13 +59,13 @@ impl Workspace {
         }
     }
 
-    /// Computes with these instructions, or the next best the machine has, instead of the best.
+    /// Selects an instruction set; one that the machine lacks is replaced by the next best.
     pub fn with_instructions(mut self, instructions: Instructions) -> Self {
         self.instructions = instructions;
         self
     }
 
-    /// The instructions it computes with.
+    /// The selected instruction set.
     pub fn instructions(&self) -> Instructions {
         self.instructions
     }
@@ -85,7 +85,7 @@ impl Workspace {
         self.kept
     }
 
-    /// Whether the activations of `batch_size` samples can be kept.
+    /// True if the activations of `batch_size` samples can be kept.
     pub(crate) fn can_keep(&self, batch_size: usize) -> bool {
         self.inputs
             .iter()
@@ -93,7 +93,7 @@ impl Workspace {
             .all(|(rows, n)| rows.len() >= height(*n) * batch_size.div_ceil(BLOCK))
     }
 
-    /// Whether it was made for this shape.
+    /// True if it was made for this shape.
     pub(crate) fn fits(&self, shape: &[usize]) -> bool {
         self.shape == shape
     }

@@ -1,11 +1,16 @@
-//! Functions over slices, Adam, initialisation, and what is read from files.
+//! Functions over slices, Adam, initialisation and deserialisation.
 
-use acrl::Rng;
 use acrl_nn::{Adam, Mlp, ShapeError, clip_norm, exp, tanh};
 use proptest::prelude::*;
+use rand_core::SeedableRng as _;
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+fn uniform(rng: &mut Xoshiro256PlusPlus) -> f64 {
+    (rng.next_u64() >> 11) as f64 * (1.0 / (1_u64 << 53) as f64)
+}
 
 #[test]
-fn tanh_is_accurate_everywhere() {
+fn tanh_is_accurate_over_all_floats() {
     let mut x: Vec<f32> = (-1_200_000..=1_200_000).map(|i| i as f32 * 1e-5).collect();
     x.extend((-140..20).map(|e| 1.37 * 2.0_f32.powi(e)));
     let mut y = x.clone();
@@ -29,7 +34,7 @@ fn tanh_is_accurate_everywhere() {
 }
 
 #[test]
-fn exp_is_accurate_everywhere() {
+fn exp_is_accurate_over_all_floats() {
     let x: Vec<f32> = (-1_100_000..=900_000).map(|i| i as f32 * 1e-4).collect();
     let mut y = x.clone();
     exp(&mut y);
@@ -49,9 +54,10 @@ fn exp_is_accurate_everywhere() {
 }
 
 #[test]
-fn orthogonal_matrices_have_the_gain() {
+fn orthogonal_initialization_has_the_requested_gain() {
     for shape in [[6, 64], [64, 6], [7, 7], [1, 1], [1, 5]] {
-        let net = Mlp::with_gains(&shape, &[3.0], &mut Rng::new(9)).expect("a valid shape");
+        let net = Mlp::with_gains(&shape, &[3.0], &mut Xoshiro256PlusPlus::seed_from_u64(9))
+            .expect("a valid shape");
         let (n, m) = (shape[0], shape[1]);
         let w = |j: usize, k: usize| f64::from(net.parameters()[j * n + k]);
         for a in 0..n.min(m) {
@@ -69,8 +75,8 @@ fn orthogonal_matrices_have_the_gain() {
 }
 
 #[test]
-fn impossible_networks_are_refused() {
-    let new = |shape: &[usize]| Mlp::new(shape, 1.0, &mut Rng::new(0)).map(|_| ());
+fn invalid_shapes_are_rejected() {
+    let new = |shape: &[usize]| Mlp::new(shape, 1.0, &mut Xoshiro256PlusPlus::seed_from_u64(0)).map(|_| ());
     assert_eq!(new(&[]), Err(ShapeError::TooShort(0)));
     assert_eq!(new(&[3]), Err(ShapeError::TooShort(1)));
     assert_eq!(new(&[3, 0, 1]), Err(ShapeError::Empty(1)));
@@ -81,8 +87,8 @@ fn impossible_networks_are_refused() {
 }
 
 #[test]
-fn files_are_checked() {
-    let net = Mlp::new(&[2, 3, 1], 0.01, &mut Rng::new(4)).expect("a valid shape");
+fn deserialization_rejects_invalid_state() {
+    let net = Mlp::new(&[2, 3, 1], 0.01, &mut Xoshiro256PlusPlus::seed_from_u64(4)).expect("a valid shape");
     let text = serde_json::to_string(&net).expect("JSON");
     assert_eq!(serde_json::from_str::<Mlp>(&text).expect("a network"), net);
     for (text, reason) in [
@@ -111,7 +117,7 @@ fn files_are_checked() {
 }
 
 #[test]
-fn clipping_keeps_small_gradients() {
+fn clip_norm_leaves_small_gradients_unchanged() {
     assert_eq!(clip_norm(&[0.3, 0.4], 1.0).0, 1.0);
     assert_eq!(clip_norm(&[0.0; 40], 1.0), (1.0, 0.0));
     let (scale, norm) = clip_norm(&[1.0; 100], 0.5);
@@ -120,16 +126,16 @@ fn clipping_keeps_small_gradients() {
 
 proptest! {
     #[test]
-    fn adam_is_the_formula(n in 0_usize..70, steps in 1_usize..20, seed in any::<u64>(), scale in 0.1_f32..2.0) {
-        let mut rng = Rng::new(seed);
+    fn adam_matches_the_published_update(n in 0_usize..70, steps in 1_usize..20, seed in any::<u64>(), scale in 0.1_f32..2.0) {
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
         let (beta, epsilon, rate) = ([0.9_f32, 0.999], 1e-5_f32, 0.01_f32);
         let [b1, b2] = beta.map(f64::from);
-        let mut x: Vec<f32> = (0..n).map(|_| rng.uniform() as f32 - 0.5).collect();
+        let mut x: Vec<f32> = (0..n).map(|_| uniform(&mut rng) as f32 - 0.5).collect();
         let mut expected: Vec<f64> = x.iter().map(|&x| f64::from(x)).collect();
         let (mut m, mut v) = (vec![0.0; n], vec![0.0; n]);
         let mut adam = Adam::with(n, beta, epsilon);
         for t in 1..=steps {
-            let g: Vec<f32> = (0..n).map(|_| rng.uniform() as f32 - 0.5).collect();
+            let g: Vec<f32> = (0..n).map(|_| uniform(&mut rng) as f32 - 0.5).collect();
             adam.step_scaled(&mut x, &g, rate, scale);
             for i in 0..n {
                 let g = f64::from(g[i]) * f64::from(scale);

@@ -1,11 +1,8 @@
 //! The native half of `acrl.Agent`: one call to act, one to observe.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
-use acrl::{
-    BatchMatrix, Diagnosis, DualDynamics, Executor, LedgerHistory, Rewards, Rng, VecPolicy as _, Verdict,
-    WeightSelector,
-};
+use acrl::{BatchMatrix, Executor, PolicyLibrary, Rewards, Rng, VecPolicy as _};
 use acrl_learn::{RewardSample, TrainedPolicy};
 use numpy::{PyArray1, ToPyArray as _};
 use pyo3::exceptions::PyTypeError;
@@ -29,8 +26,6 @@ pub(crate) struct Agent {
     rewards: Vec<Py<PyString>>,
     /// The name of r0, if it has one.
     objective: Option<Py<PyString>>,
-    /// w0 beside the multipliers.
-    objective_weight: f64,
     policy: Option<Py<PolicyFile>>,
     hold: u64,
     run: Mutex<Run>,
@@ -45,11 +40,7 @@ struct Run {
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct State {
-    dynamics: DualDynamics,
-    steerer: WeightSelector,
-    /// w0 ... wm to act with now.
-    weights: Vec<f64>,
-    recollection: LedgerHistory,
+    agent: acrl::Agent,
     /// The rewards (r1 ... rm) of this run, if the policy is not a trained one, which brings its own.
     seen: RewardSample,
     /// The action that is held, and the step from which on.
@@ -82,22 +73,16 @@ impl Agent {
         deterministic: bool,
         hold: u64,
     ) -> PyResult<Self> {
-        let mut dynamics = dynamics.get().0.clone();
-        let mut steerer = WeightSelector::new(steering_named(steering)?, &dynamics);
-        let mut weights = vec![0.0; dynamics.len() + 1];
-        check_fit(&dynamics, policy.as_ref())?;
-        let library = policy.as_ref().map(|policy| policy.get().library());
-        steerer.steer(&mut dynamics, library, f64::from(u8::from(weigh)), &mut weights);
+        check_fit(dynamics.get().1.len(), policy.as_ref())?;
+        let builder = dynamics.get().0.clone().objective(weigh).executor(steering_named(steering)?);
+        let agent = builder.library(library(policy.as_ref())).build().map_err(input)?;
         let state = State {
-            recollection: LedgerHistory::new(&dynamics),
+            agent,
             seen: RewardSample::default(),
             held: None,
             rng: policy.as_ref().map_or_else(|| Rng::new(0), |policy| policy.get().split_rng()),
-            dynamics,
-            steerer,
-            weights,
         };
-        Self::with_state(py, state, objective, weigh, policy, deterministic, hold)
+        Ok(Self::with_state(py, state, objective, policy, deterministic, hold))
     }
 
     /// From what `to_json` gave, to the bit.
@@ -113,16 +98,15 @@ impl Agent {
         hold: u64,
     ) -> PyResult<Self> {
         let wrong = |error| InputError::new_err(format!("the state of the agent cannot be read: {error}"));
-        let state: State = serde_json::from_str(text).map_err(wrong)?;
-        check_fit(&state.dynamics, policy.as_ref())?;
+        let mut state: State = serde_json::from_str(text).map_err(wrong)?;
+        check_fit(state.agent.dynamics().len(), policy.as_ref())?;
+        state.agent.attach_library(library(policy.as_ref())).map_err(input)?;
         let parts = policy.as_ref().map_or(0, |policy| policy.get().action_len());
-        let fits = state.weights.len() == state.dynamics.len() + 1
-            && state.weights.iter().all(|w| w.is_finite() && *w >= 0.0)
-            && state.held.as_ref().is_none_or(|(_, action)| action.len() == parts);
-        if !fits {
+        let fits = state.held.as_ref().is_none_or(|(_, action)| action.len() == parts);
+        if !fits || state.agent.has_objective() != weigh {
             return Err(InputError::new_err("the state of the agent does not fit its policy"));
         }
-        Self::with_state(py, state, objective, weigh, policy, deterministic, hold)
+        Ok(Self::with_state(py, state, objective, policy, deterministic, hold))
     }
 
     /// The whole state as JSON.
@@ -154,53 +138,50 @@ impl Agent {
     fn observe(&self, rewards: &Bound<'_, PyAny>) -> PyResult<bool> {
         let values = self.read(rewards)?;
         let run = &mut *lock(&self.run);
-        run.observe(values, self.policy.as_ref().map(Py::get), self.objective_weight)
+        run.state.observe(values, self.policy.is_none())
     }
 
     /// Changes one bound from the next step on, and opens a new ledger.
     fn set_bound(&self, name: &str, bound: f64) -> PyResult<()> {
-        let state = &mut lock(&self.run).state;
-        state.dynamics.set_bound(name, bound).map_err(input)?;
-        state.recollection = LedgerHistory::new(&state.dynamics);
-        Ok(())
+        lock(&self.run).state.agent.set_bound(name, bound).map_err(input)
     }
 
     /// The multipliers to act with now.
     fn multipliers<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<f64>> {
-        let found = lock(&self.run).state.dynamics.multipliers().clone();
+        let found = lock(&self.run).state.agent.multipliers().clone();
         found.as_slice().to_pyarray(py)
     }
 
     /// The weights w0 ... wm of these multipliers; w0 is 0 without an objective.
     fn weights<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<f64>> {
-        let found = lock(&self.run).state.dynamics.multipliers().weights(self.objective_weight > 0.0);
-        found.to_pyarray(py)
+        let agent = &lock(&self.run).state.agent;
+        agent.multipliers().weights(agent.has_objective()).to_pyarray(py)
     }
 
     /// The weights w0 ... wm that a trained policy acts on, which need not add up to 1.
     fn acting_weights<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<f64>> {
-        let found = lock(&self.run).state.weights.clone();
-        found.to_pyarray(py)
+        lock(&self.run).state.agent.weights().to_pyarray(py)
     }
 
     /// What steers it now, and the entry of the library that is held.
     fn steering(&self) -> (&'static str, Option<usize>) {
-        let steerer = &lock(&self.run).state.steerer;
-        let name = match steerer.steering() {
+        let agent = &lock(&self.run).state.agent;
+        let name = match agent.executor() {
             Executor::Policy => "policy",
-            Executor::PolicyLibrary => "library",
+            Executor::Library => "library",
         };
-        (name, steerer.entry())
+        (name, agent.entry())
     }
 
     /// The requirements in force.
     fn requirements(&self) -> Vec<Requirement> {
-        lock(&self.run).state.dynamics.requirements().iter().map(|r| Requirement(r.clone())).collect()
+        lock(&self.run).state.agent.dynamics().requirements().iter().map(|r| Requirement(r.clone())).collect()
     }
 
     /// The averages of r0 ... rm since the ledger was opened, those of the requirements in the user's signs.
     fn averages(&self) -> Vec<f64> {
-        let dynamics = &lock(&self.run).state.dynamics;
+        let run = lock(&self.run);
+        let dynamics = run.state.agent.dynamics();
         let mut averages = dynamics.averages();
         for (average, requirement) in averages[1..].iter_mut().zip(dynamics.requirements()) {
             *average = requirement.sign() * *average + 0.0; // adding 0 turns -0 into 0
@@ -210,7 +191,7 @@ impl Agent {
 
     /// The steps since the ledger was opened, and name, bound, average and certified shortfall of each requirement.
     fn certificate(&self) -> (u64, Vec<(String, f64, f64, f64)>) {
-        let certificate = lock(&self.run).state.dynamics.certificate();
+        let certificate = lock(&self.run).state.agent.certificate();
         let entries = certificate.requirements.into_iter();
         (certificate.steps, entries.map(|c| (c.name, c.bound, c.average, c.shortfall)).collect())
     }
@@ -218,40 +199,36 @@ impl Agent {
     /// What is the matter, if anything, as JSON with the fields that `acrl run --json` has.
     fn diagnosis(&self, tolerance: f64) -> PyResult<String> {
         let state = &lock(&self.run).state;
-        let mut symptoms = state.recollection.symptoms(&state.dynamics, tolerance);
+        let mut symptoms = state.agent.diagnosis_input(tolerance);
         symptoms.tolerances = self.tolerances_of(state, tolerance);
         let (mut settled, mut errors) = (Vec::new(), Vec::new());
         let mut seen: &[Vec<f64>] = &[];
         match self.policy.as_ref().map(Py::get) {
             Some(policy) => {
-                let library = state.steerer.corrected(policy.library());
+                let library = state.agent.corrected_library();
                 (settled, errors) = (library.settled(), library.settled_errors());
                 seen = policy.seen();
-                let multipliers = state.dynamics.multipliers().as_slice();
-                let held = state.steerer.steering() == Executor::PolicyLibrary;
-                if let Some((size, reach)) = policy.reach(multipliers, &symptoms.bounds, held) {
-                    (symptoms.size, symptoms.reach) = (size, Some(reach));
+                let multipliers = state.agent.multipliers().as_slice();
+                let held = state.agent.executor() == Executor::Library;
+                if let Some((size, limit)) = policy.reach(multipliers, &symptoms.bounds, held) {
+                    (symptoms.multiplier_size, symptoms.multiplier_limit) = (size, Some(limit));
                 }
-                let half = state.recollection.steps() / 2;
-                symptoms.chance = library.deviations(state.dynamics.len() + 1, half).split_off(1);
+                let half = state.agent.progress().0 / 2;
+                symptoms.deficit_rate_std = library.deviations(multipliers.len() + 1, half).split_off(1);
             }
             // What such a policy settles at is a mixture of what it was seen to get, once it was seen for long enough.
             None if symptoms.growing() => settled = state.seen.vectors().to_vec(),
             None => {}
         }
         (symptoms.settled, symptoms.seen, symptoms.settled_errors) = (&settled, seen, &errors);
-        let mut diagnosis = Diagnosis::judge(&symptoms);
-        if state.recollection.steps() == 0 && !state.dynamics.is_empty() {
-            // A shortfall of 0 before the first step is no achievement.
-            diagnosis.verdict = Verdict::Converging;
-        }
+        let diagnosis = state.agent.diagnosis(&symptoms);
         let wrong = |error| InputError::new_err(format!("the diagnosis cannot be written: {error}"));
         serde_json::to_string(&diagnosis).map_err(wrong)
     }
 
     /// The ranges of the requirements' rewards.
     fn scales(&self) -> Vec<f64> {
-        lock(&self.run).state.dynamics.scales().to_vec()
+        lock(&self.run).state.agent.dynamics().scales().to_vec()
     }
 
     /// The certified shortfalls that count as met, where this share of the range is tolerated.
@@ -261,19 +238,19 @@ impl Agent {
 
     /// How far each requirement is behind at most since the ledger was opened; negative: how far ahead at least.
     fn shortfalls(&self) -> Vec<f64> {
-        lock(&self.run).state.dynamics.shortfalls()
+        lock(&self.run).state.agent.dynamics().shortfalls()
     }
 
     /// The length of the current epoch, in steps.
     #[getter]
     fn epoch(&self) -> u64 {
-        lock(&self.run).state.dynamics.epoch_length()
+        lock(&self.run).state.agent.dynamics().epoch_length()
     }
 
     /// The steps observed in all.
     #[getter]
     fn steps(&self) -> u64 {
-        lock(&self.run).state.dynamics.steps()
+        lock(&self.run).state.agent.dynamics().steps()
     }
 }
 
@@ -282,36 +259,33 @@ impl Agent {
         py: Python<'_>,
         state: State,
         objective: Option<&str>,
-        weigh: bool,
         policy: Option<Py<PolicyFile>>,
         deterministic: bool,
         hold: u64,
-    ) -> PyResult<Self> {
+    ) -> Self {
         let acting = policy.as_ref().map(|policy| {
             let policy = policy.get();
             Acting {
                 policy: policy.actor(deterministic),
                 observation: BatchMatrix::zeros(policy.observation_len(), 1),
-                weights: BatchMatrix::zeros(state.weights.len(), 1),
+                weights: BatchMatrix::zeros(state.agent.weights().len(), 1),
                 actions: BatchMatrix::zeros(policy.action_len(), 1),
             }
         });
         let name = |r: &acrl::Requirement| PyString::intern(py, r.reward()).unbind();
-        Ok(Self {
-            rewards: state.dynamics.requirements().iter().map(name).collect(),
+        Self {
+            rewards: state.agent.dynamics().requirements().iter().map(name).collect(),
             objective: objective.map(|name| PyString::intern(py, name).unbind()),
-            objective_weight: f64::from(u8::from(weigh)),
             policy,
             hold,
             run: Mutex::new(Run { state, acting }),
-        })
+        }
     }
 
     fn tolerances_of(&self, state: &State, share: f64) -> Vec<f64> {
-        let scales = state.dynamics.scales();
-        let bounds: Vec<f64> = state.dynamics.requirements().iter().map(acrl::Requirement::c).collect();
+        let (scales, bounds) = (state.agent.dynamics().scales(), state.agent.dynamics().bounds());
         let policy = self.policy.as_ref().map(Py::get);
-        let measured = policy.and_then(|policy| policy.tolerances(share, &bounds, scales));
+        let measured = policy.and_then(|policy| policy.tolerances(share, bounds, scales));
         measured.unwrap_or_else(|| scales.iter().map(|scale| share * scale).collect())
     }
 
@@ -322,7 +296,7 @@ impl Agent {
         }
         let state = &lock(&self.run).state;
         let (at, action) = state.held.as_ref()?;
-        let since = state.dynamics.steps().saturating_sub(*at);
+        let since = state.agent.dynamics().steps().saturating_sub(*at);
         (0 < since && since < self.hold).then(|| action.clone())
     }
 
@@ -341,12 +315,12 @@ impl Agent {
         let Run { state, acting } = &mut *lock(&self.run);
         let Some(acting) = acting else { return Ok(Vec::new()) };
         seen.write(&mut acting.observation, 0, "observations")?;
-        acting.weights.as_mut_slice().copy_from_slice(&state.weights);
+        acting.weights.as_mut_slice().copy_from_slice(state.agent.weights());
         let Acting { policy, observation, weights, actions } = acting;
         policy.act(observation, weights, actions, std::slice::from_mut(&mut state.rng)).map_err(input)?;
         let action = actions.as_slice().to_vec();
         if self.hold > 1 {
-            state.held = Some((state.dynamics.steps(), action.clone()));
+            state.held = Some((state.agent.dynamics().steps(), action.clone()));
         }
         Ok(action)
     }
@@ -429,36 +403,32 @@ impl Agent {
     }
 }
 
-impl Run {
-    fn observe(
-        &mut self,
-        mut values: Vec<f64>,
-        policy: Option<&PolicyFile>,
-        objective: f64,
-    ) -> PyResult<bool> {
-        let State { dynamics, steerer, weights, recollection, seen, .. } = &mut self.state;
-        for (value, requirement) in values[1..].iter_mut().zip(dynamics.requirements()) {
+impl State {
+    /// Adds the rewards of a step, in the user's signs; `keep` stores them in the sample too.
+    fn observe(&mut self, mut values: Vec<f64>, keep: bool) -> PyResult<bool> {
+        for (value, requirement) in values[1..].iter_mut().zip(self.agent.dynamics().requirements()) {
             *value *= requirement.sign();
         }
         let rewards = Rewards::new(values).map_err(input)?;
-        let updated = dynamics.observe(&rewards).map_err(input)?.is_some();
-        recollection.step(dynamics, updated);
-        if policy.is_none() {
-            seen.see(rewards.requirements());
-        }
-        if updated {
-            steerer.steer(dynamics, policy.map(PolicyFile::library), objective, weights);
+        let updated = self.agent.observe(&rewards).map_err(input)?.is_some();
+        if keep {
+            self.seen.see(rewards.requirements());
         }
         Ok(updated)
     }
 }
 
+/// The library of a trained policy.
+fn library(policy: Option<&Py<PolicyFile>>) -> Option<Arc<PolicyLibrary>> {
+    policy.map(|policy| Arc::new(policy.get().library().clone()))
+}
+
 /// A policy acts on as many weights as there are requirements, and one more.
-fn check_fit(dynamics: &DualDynamics, policy: Option<&Py<PolicyFile>>) -> PyResult<()> {
+fn check_fit(requirements: usize, policy: Option<&Py<PolicyFile>>) -> PyResult<()> {
     match policy.map(|policy| policy.get().requirement_count()) {
-        Some(m) if m != dynamics.len() => {
+        Some(m) if m != requirements => {
             let text =
-                format!("the policy was trained for {m} requirements, but the agent has {}", dynamics.len());
+                format!("the policy was trained for {m} requirements, but the agent has {requirements}");
             Err(InputError::new_err(text))
         }
         _ => Ok(()),

@@ -1,14 +1,14 @@
-//! The dual dynamics that an agent starts with.
+//! The dual dynamics with which an agent starts.
 
-use acrl::{DualDynamics, EpochLength, Multipliers, Specification};
+use acrl::{AgentBuilder, EpochLength, Multipliers, Specification};
 use pyo3::prelude::*;
 
 use crate::errors::input;
 use crate::vocabulary::Requirement;
 
-/// Multipliers that are to follow the measured deficit, before the first step.
+/// The configuration of an agent, and its requirements after they were named.
 #[pyclass(frozen, module = "acrl._acrl")]
-pub(crate) struct Dynamics(pub(crate) DualDynamics);
+pub(crate) struct Dynamics(pub(crate) AgentBuilder, pub(crate) Vec<acrl::Requirement>);
 
 #[pymethods]
 impl Dynamics {
@@ -28,18 +28,19 @@ impl Dynamics {
         let specification = Specification::new(None, requirements).map_err(input)?;
         let epoch = if auto { EpochLength::Auto(epoch) } else { EpochLength::Fixed(epoch) };
         let requirements = specification.requirements().to_vec();
-        let mut dynamics = DualDynamics::new(requirements, step_size, epoch).map_err(input)?;
-        let scales = scales.unwrap_or_else(|| vec![1.0; dynamics.len()]);
-        dynamics = dynamics.with_scales(objective_scale, &scales).map_err(input)?;
+        let scales = scales.unwrap_or_else(|| vec![1.0; requirements.len()]);
+        let mut agent = acrl::Agent::builder(requirements.clone()).step_size(step_size).epoch(epoch);
+        agent = agent.scales(objective_scale, &scales);
         if let Some(multipliers) = multipliers {
-            let multipliers = Multipliers::new(multipliers).map_err(input)?;
-            dynamics = dynamics.with_multipliers(multipliers).map_err(input)?;
+            agent = agent.multipliers(Multipliers::new(multipliers).map_err(input)?);
         }
-        Ok(Self(dynamics))
+        // Rejects invalid settings now.
+        agent.clone().build().map_err(input)?;
+        Ok(Self(agent, requirements))
     }
 
     /// The requirements, each with a name of its own.
     fn requirements(&self) -> Vec<Requirement> {
-        self.0.requirements().iter().map(|r| Requirement(r.clone())).collect()
+        self.1.iter().map(|r| Requirement(r.clone())).collect()
     }
 }

@@ -7,7 +7,7 @@
 //! |---|---|
 //! | `Requirement`, `Objective` | [`acrl::Requirement`], [`acrl::Objective`], frozen |
 //! | `Dynamics` | [`acrl::DualDynamics`] before the first step |
-//! | `Agent` | [`acrl::DualDynamics`] and [`acrl::WeightSelector`] with a policy, behind a lock |
+//! | `Agent` | [`acrl::Agent`] with a policy, behind a lock |
 //! | `PolicyFile` | [`acrl_learn::PolicyFile`] with a pool of actors, without the interpreter's lock while they act |
 //! | `Trainer`, `Settler` | [`acrl_learn::ExternalPpo`], [`acrl_learn::LibraryEvaluator`]: training while Python steps the environment |
 //! | `Model`, `solve`, `sweep` | [`acrl::FiniteCmdp`], [`acrl_cli::solve`], [`acrl_cli::sweep`] |

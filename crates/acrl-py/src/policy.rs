@@ -147,8 +147,8 @@ impl PolicyFile {
     #[getter]
     fn action_space(&self) -> Vec<(Option<usize>, f64, f64)> {
         let part = |part: &ActionPart| match part {
-            ActionPart::Choice(n) => (Some(*n), 0.0, n.saturating_sub(1) as f64),
-            ActionPart::Number(range) => (None, range.low, range.high),
+            ActionPart::Discrete(n) => (Some(*n), 0.0, n.saturating_sub(1) as f64),
+            ActionPart::Continuous(range) => (None, range.low, range.high),
         };
         self.action.iter().map(part).collect()
     }
@@ -159,7 +159,7 @@ impl PolicyFile {
         let advice = self.file.execution_defaults;
         let steering = match advice.executor {
             Executor::Policy => "policy",
-            Executor::PolicyLibrary => "library",
+            Executor::Library => "library",
         };
         (advice.step_size, advice.epoch, steering)
     }
@@ -191,7 +191,7 @@ impl PolicyFile {
     /// The steps for which an action is held.
     #[getter]
     fn hold(&self) -> usize {
-        self.file.policy.hold().max(1)
+        self.file.policy.action_repeat().max(1)
     }
 
     /// The learner, the method, the steps and the seed of its training.
@@ -313,7 +313,7 @@ impl PolicyFile {
 
     /// Whether every part of an action is a choice, so that actions are whole numbers.
     fn choices(&self) -> bool {
-        self.action.iter().all(|part| matches!(part, ActionPart::Choice(_)))
+        self.action.iter().all(|part| matches!(part, ActionPart::Discrete(_)))
     }
 
     /// One action as an array.
@@ -393,7 +393,7 @@ impl PolicyFile {
 pub(crate) fn steering_named(name: &str) -> PyResult<Executor> {
     match name {
         "policy" => Ok(Executor::Policy),
-        "library" => Ok(Executor::PolicyLibrary),
+        "library" => Ok(Executor::Library),
         _ => {
             let text = format!("the steering is '{name}', expected 'policy' or 'library'");
             Err(InputError::new_err(text))

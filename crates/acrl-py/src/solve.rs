@@ -155,5 +155,9 @@ fn rules(solved: &SolveResult, columns: bool) -> Vec<Vec<i64>> {
         let column = if columns { solved.model().action_numbers(state).nth(action) } else { None };
         column.unwrap_or(action) as i64
     };
-    optimum.mixture.iter().map(|component| component.rule.iter().enumerate().map(action).collect()).collect()
+    optimum
+        .mixture
+        .iter()
+        .map(|component| component.actions.iter().enumerate().map(action).collect())
+        .collect()
 }

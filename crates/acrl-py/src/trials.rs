@@ -2,6 +2,7 @@
 
 use std::hint::black_box;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Instant;
 
 use acrl::{
@@ -34,24 +35,25 @@ pub(crate) fn trace<'py>(
     seed: u64,
 ) -> PyResult<Trace<'py>> {
     let (py, file) = (policy.py(), &policy.get().file);
-    let dynamics = dynamics.get().0.clone();
-    let requirements = dynamics.requirements().to_vec();
+    let executor = steering_named(steering)?;
+    let builder = dynamics.get().0.clone().executor(executor).library(Some(Arc::new(file.library.clone())));
+    let agent = builder.objective(file.specification.objective().is_some()).build().map_err(input)?;
+    let requirements = agent.dynamics().requirements().to_vec();
     let specification =
         Specification::new(file.specification.objective().cloned(), requirements).map_err(input)?;
     let environment = environment(policy.get())?;
     let task = VecTask::new(environment.batch(), specification).map_err(input)?;
     let mut acting = file.policy.clone();
-    let (library, rngs) = (Some(&file.library), vec![Rng::new(seed)]);
-    let mut execution = VecExecution::new(&task, &mut acting, library, vec![dynamics], rngs, steps as u64)
-        .map_err(input)?
-        .steered_by(steering_named(steering)?);
+    let rngs = vec![Rng::new(seed)];
+    let mut execution =
+        VecExecution::new(&task, &mut acting, vec![agent], rngs, steps as u64).map_err(input)?;
     let mut signs = vec![task.specification().objective().map_or(1.0, acrl::Objective::sign)];
     signs.extend(task.specification().requirements().iter().map(acrl::Requirement::sign));
     let (n, m) = (task.environment().observation_space().len(), signs.len());
     let mut seen = BatchMatrix::zeros(n, 1);
     let (mut observations, mut weights, mut rewards) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..steps {
-        task.environment().observe(execution.state(), &mut seen);
+        task.environment().observe(execution.states(), &mut seen);
         observations.extend_from_slice(seen.as_slice());
         weights.extend_from_slice(execution.weights().as_slice());
         // A silent observer never stops a run.

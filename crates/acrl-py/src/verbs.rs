@@ -129,7 +129,7 @@ pub(crate) fn run(
     let steering = match steering {
         None => None,
         Some("policy") => Some(Executor::Policy),
-        Some("library") => Some(Executor::PolicyLibrary),
+        Some("library") => Some(Executor::Library),
         Some(other) => {
             let text = format!("the steering is '{other}', expected 'policy' or 'library'");
             return Err(InputError::new_err(text));

@@ -2,7 +2,10 @@
 
 use crate::{Bars, Field, Figure, Heat, Lines, Plot};
 
-/// What a row says, beside the panel's number and title.
+const COLUMNS: [&str; 11] =
+    ["panel", "title", "kind", "series", "x", "y", "low", "high", "dx", "dy", "share"];
+
+/// The cells of a row beside the panel's number and title.
 #[derive(Default)]
 struct Row<'a> {
     kind: &'static str,
@@ -29,21 +32,29 @@ impl Figure {
     ///
     /// Panels count from 1. What there is not, or is not finite, is empty. A drawing has no rows.
     pub fn to_csv(&self) -> String {
-        let mut csv = "panel,title,kind,series,x,y,low,high,dx,dy,share\n".to_owned();
+        let mut csv = csv::Writer::from_writer(Vec::new());
+        // A vector takes all that is written to it.
+        let _ = csv.write_record(COLUMNS);
         for (i, panel) in self.panels.iter().enumerate() {
             let mut add = |row: Row| {
-                let pair = |pair: Option<(f64, f64)>| {
-                    pair.map_or_else(|| ",".to_owned(), |(a, b)| format!("{},{}", number(a), number(b)))
-                };
-                let (title, series, x) = (quoted(&panel.title), quoted(row.series), quoted(&row.x));
-                let (range, velocity) = (pair(row.range), pair(row.velocity));
+                let [(low, high), (dx, dy)] = [row.range, row.velocity]
+                    .map(|pair| pair.map_or_else(Default::default, |(a, b)| (number(a), number(b))));
+                let (panel_number, y) = ((i + 1).to_string(), number(row.y));
                 let share = row.share.map(number).unwrap_or_default();
-                csv += &format!(
-                    "{},{title},{},{series},{x},{},{range},{velocity},{share}\n",
-                    i + 1,
+                let title = panel.title.as_str();
+                let _ = csv.write_record([
+                    &panel_number,
+                    title,
                     row.kind,
-                    number(row.y)
-                );
+                    row.series,
+                    &row.x,
+                    &y,
+                    &low,
+                    &high,
+                    &dx,
+                    &dy,
+                    &share,
+                ]);
             };
             match &panel.plot {
                 Plot::Lines(lines) => lines_rows(lines, &mut add),
@@ -53,7 +64,7 @@ impl Figure {
                 Plot::Drawing { .. } => {}
             }
         }
-        csv
+        String::from_utf8(csv.into_inner().unwrap_or_default()).unwrap_or_default()
     }
 }
 
@@ -116,12 +127,4 @@ fn region_rows<'a>(regions: &'a [crate::Region], add: &mut impl FnMut(Row<'a>)) 
 
 fn number(value: f64) -> String {
     if value.is_finite() { value.to_string() } else { String::new() }
-}
-
-fn quoted(text: &str) -> String {
-    if text.contains([',', '"', '\n', '\r']) {
-        format!("\"{}\"", text.replace('"', "\"\""))
-    } else {
-        text.to_owned()
-    }
 }

@@ -1,10 +1,10 @@
-//! How far behind a requirement can be: a bound that holds on every path, whatever the policy does.
+//! The certificate: a pathwise upper bound on the violation of each requirement, for any policy.
 
 use serde::Serialize;
 
 use crate::{Direction, Requirement};
 
-/// What the dual dynamics prove about each requirement since the ledger was opened.
+/// Proven bounds on the violation of each requirement since the ledger was opened.
 ///
 /// The ledger L = λ_k + α Σ (c − r) over the unfinished epoch obeys L_{n+1} ≥ L_n + α (c − r_n),
 /// because a projection only ever adds. Summing over n steps gives, for any policy, rewards and
@@ -12,7 +12,7 @@ use crate::{Direction, Requirement};
 ///
 /// > (1/n) Σ r_i ≥ c_i − (L_n − L_0)/(α_i n).
 ///
-/// So a multiplier that stays bounded is a requirement that is met.
+/// So a requirement whose multiplier stays bounded is met.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Certificate {
     /// n: the steps since the ledger was opened (at the start, or when a bound changed).
@@ -26,13 +26,14 @@ pub struct Certificate {
 pub struct RequirementCertificate {
     /// The requirement's name.
     pub name: String,
-    /// Its bound.
+    /// The bound.
     pub bound: f64,
-    /// Its side.
+    /// The side of the bound.
     pub direction: Direction,
     /// The measured average of its reward.
     pub average: f64,
-    /// The certified shortfall \[(L_n − L_0)/(α n)\]₊: the average is behind the bound by at most this.
+    /// The certified shortfall \[(L_n − L_0)/(α n)\]₊: the average is behind the bound by at most
+    /// this.
     pub shortfall: f64,
 }
 
@@ -44,12 +45,12 @@ impl RequirementCertificate {
             direction: requirement.direction(),
             // Adding 0 turns −0 into 0.
             average: requirement.sign() * average + 0.0,
-            // What cannot be computed is not proved.
+            // NaN proves nothing.
             shortfall: if shortfall.is_nan() { f64::INFINITY } else { shortfall.max(0.0) },
         }
     }
 
-    /// How far the measured average is behind the bound; 0 if it is not.
+    /// The violation of the bound by the measured average; 0 if there is none.
     pub fn measured_shortfall(&self) -> f64 {
         let behind = match self.direction {
             Direction::AtLeast => self.bound - self.average,

@@ -1,6 +1,6 @@
 //! The dual dynamics: multipliers that follow the measured deficit.
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 use crate::error::{arity, positive};
 use crate::{
@@ -16,52 +16,92 @@ use crate::{
 /// [scales](Self::with_scales) R_i each reward is first divided by its range, which amounts to
 /// α_i = (η/T₀)·R_0/R_i² and leaves multipliers and averages in the user's units.
 ///
-/// The state is plain data: serialise it, restore it, go on, and every number comes out the same
-/// bit for bit. The plain projected step is what the guarantees are about, so there is no cap on λ,
-/// no momentum and no adaptive step size.
+/// The state is plain data: serialised, restored and continued it yields bit-identical numbers.
+/// Derived quantities are not stored; a damaged state is rejected. The guarantees are about the
+/// plain projected step, so there is no cap on λ, no momentum and no adaptive step size.
+///
+/// An [`Agent`](crate::Agent) is this with a choice of weights and a history.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, remote = "Self")]
+#[serde(try_from = "State", into = "State")]
 pub struct DualDynamics {
-    requirements: Vec<Requirement>,
+    state: State,
+    /// c₁ … c_m, derived from the requirements.
     bounds: Vec<f64>,
+    /// α₁ … α_m, derived from the gain and the scales.
+    gains: Vec<f64>,
+}
+
+/// The stored part of [`DualDynamics`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct State {
+    requirements: Vec<Requirement>,
     /// η/T₀ before scaling.
     gain: f64,
+    /// R₀.
     objective_scale: f64,
+    /// R₁ … R_m.
     scales: Vec<f64>,
-    gains: Vec<f64>,
+    /// T₀ of the current epoch.
     length: u64,
     auto: Option<AutoEpoch>,
     multipliers: Multipliers,
     /// Σ (c − r) over the unfinished epoch.
     deficits: Vec<f64>,
+    /// Steps of the unfinished epoch.
     taken: u64,
+    /// Finished epochs.
     k: u64,
+    /// Steps in all.
     steps: u64,
     ledger: Ledger,
 }
 
-/// What the certificate needs to know since it was opened.
+/// The sums that a certificate needs, since the ledger was opened.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Ledger {
+    /// L₀.
     opening: Vec<f64>,
     steps: u64,
     /// Σ r₀ … Σ r_m.
     totals: Vec<f64>,
 }
 
-impl Serialize for DualDynamics {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        Self::serialize(self, serializer)
+impl TryFrom<State> for DualDynamics {
+    type Error = Error;
+
+    fn try_from(state: State) -> Result<Self, Error> {
+        let m = state.requirements.len();
+        for (what, found) in [
+            ("scales", state.scales.len()),
+            ("multipliers", state.multipliers.len()),
+            ("deficits", state.deficits.len()),
+            ("the ledger's opening", state.ledger.opening.len()),
+            ("the ledger's totals, less one", state.ledger.totals.len().saturating_sub(1)),
+        ] {
+            arity(what, m, found)?;
+        }
+        positive("the epoch length", state.length as f64)?;
+        positive("the gain", state.gain)?;
+        positive("the scale of the objective", state.objective_scale)?;
+        for (scale, requirement) in state.scales.iter().zip(&state.requirements) {
+            positive(&format!("the scale of '{}'", requirement.name()), *scale)?;
+        }
+        let gain = |r: &f64| state.gain * (state.objective_scale / r) / r;
+        let gains: Vec<f64> = state.scales.iter().map(gain).collect();
+        for (gain, requirement) in gains.iter().zip(&state.requirements) {
+            let what =
+                format!("the gain of '{}', whose range is too large or too small,", requirement.name());
+            positive(&what, *gain)?;
+        }
+        Ok(Self { bounds: state.requirements.iter().map(Requirement::c).collect(), gains, state })
     }
 }
 
-impl<'de> Deserialize<'de> for DualDynamics {
-    /// Refuses a state whose parts do not fit together.
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let dynamics = Self::deserialize(deserializer)?;
-        dynamics.check().map_err(serde::de::Error::custom)?;
-        Ok(dynamics)
+impl From<DualDynamics> for State {
+    fn from(dynamics: DualDynamics) -> Self {
+        dynamics.state
     }
 }
 
@@ -72,15 +112,13 @@ impl DualDynamics {
         positive("the step size", step_size)?;
         positive("the epoch length", length as f64)?;
         let m = requirements.len();
-        Ok(Self {
-            bounds: requirements.iter().map(Requirement::c).collect(),
+        Self::try_from(State {
             requirements,
             gain: step_size / length as f64,
             objective_scale: 1.0,
             scales: vec![1.0; m],
-            gains: vec![step_size / length as f64; m],
             length,
-            auto: matches!(epoch, EpochLength::Auto(_)).then(|| AutoEpoch::new(0.0)),
+            auto: matches!(epoch, EpochLength::Auto(_)).then(|| AutoEpoch::new(0, 0.0)),
             multipliers: Multipliers::zeros(m),
             deficits: vec![0.0; m],
             taken: 0,
@@ -90,75 +128,71 @@ impl DualDynamics {
         })
     }
 
-    /// The same with each reward measured in units of its range: `objective` is that of r₀ (1 if
+    /// The dynamics with each reward measured in units of its range: `objective` is that of r₀ (1 if
     /// there is no objective), `scales` are those of r₁ … r_m. Opens a new ledger.
     pub fn with_scales(mut self, objective: f64, scales: &[f64]) -> Result<Self, Error> {
         arity("scales of the requirements", self.len(), scales.len())?;
-        self.objective_scale = positive("the scale of the objective", objective)?;
-        for (scale, requirement) in scales.iter().zip(&self.requirements) {
-            positive(&format!("the scale of '{}'", requirement.name()), *scale)?;
-        }
-        self.scales = scales.to_vec();
-        self.gains = self.scales.iter().map(|r| self.gain * (self.objective_scale / r) / r).collect();
-        for (gain, requirement) in self.gains.iter().zip(&self.requirements) {
-            positive(
-                &format!("the gain of '{}', whose range is too large or too small,", requirement.name()),
-                *gain,
-            )?;
-        }
-        self.open_ledger();
-        Ok(self)
+        self.state.objective_scale = objective;
+        self.state.scales = scales.to_vec();
+        let mut scaled = Self::try_from(self.state)?;
+        scaled.open_ledger();
+        Ok(scaled)
     }
 
-    /// The same from other multipliers: a warm start. Opens a new ledger.
+    /// The dynamics from other multipliers: a warm start. Opens a new ledger.
     pub fn with_multipliers(mut self, multipliers: Multipliers) -> Result<Self, Error> {
         arity("multipliers", self.len(), multipliers.len())?;
-        self.multipliers = multipliers;
-        self.auto = self.auto.as_ref().map(|_| AutoEpoch::new(self.debt()));
+        self.state.multipliers = multipliers;
+        self.state.auto = self.state.auto.as_ref().map(|_| AutoEpoch::new(0, self.debt()));
         self.open_ledger();
         Ok(self)
     }
 
-    /// Takes note of one step. `Some` when the step ends an epoch and the multipliers have moved.
+    /// Adds the rewards of one step. `Some` when the step ends an epoch and the multipliers have
+    /// moved.
     #[inline]
     pub fn observe(&mut self, rewards: &Rewards) -> Result<Option<Epoch<'_>>, Error> {
-        let r = rewards.as_slice();
+        let (r, state) = (rewards.as_slice(), &mut self.state);
         arity("rewards r0..rm", self.bounds.len() + 1, r.len())?;
-        self.ledger.totals[0] += r[0];
+        state.ledger.totals[0] += r[0];
         for i in 0..self.bounds.len() {
-            self.ledger.totals[i + 1] += r[i + 1];
-            self.deficits[i] += self.bounds[i] - r[i + 1];
+            state.ledger.totals[i + 1] += r[i + 1];
+            state.deficits[i] += self.bounds[i] - r[i + 1];
         }
-        self.ledger.steps += 1;
-        self.steps += 1;
-        self.taken += 1;
-        if self.taken < self.length { Ok(None) } else { self.end_epoch().map(Some) }
+        state.ledger.steps += 1;
+        state.steps += 1;
+        state.taken += 1;
+        if state.taken < state.length { Ok(None) } else { self.end_epoch().map(Some) }
     }
 
     fn end_epoch(&mut self) -> Result<Epoch<'_>, Error> {
+        let state = &mut self.state;
         for i in 0..self.bounds.len() {
-            let moved = self.gains[i] * self.deficits[i];
-            if !self.multipliers.step(i, moved) {
-                let what = format!("the multiplier of '{}'", self.requirements[i].name());
-                return Err(Error::NotFinite { what, value: self.multipliers.as_slice()[i] + moved });
+            let moved = self.gains[i] * state.deficits[i];
+            if !state.multipliers.step(i, moved) {
+                let what = format!("the multiplier of '{}'", state.requirements[i].name());
+                return Err(Error::NotFinite { what, value: state.multipliers.as_slice()[i] + moved });
             }
-            self.deficits[i] = 0.0;
+            state.deficits[i] = 0.0;
         }
-        let (k, steps) = (self.k, self.taken);
-        self.k += 1;
-        self.taken = 0;
-        if self.auto.is_some() {
+        let (k, steps) = (state.k, state.taken);
+        state.k += 1;
+        state.taken = 0;
+        if state.auto.is_some() {
             let debt = self.debt();
-            let longer = self.auto.as_mut().and_then(|auto| auto.after_epoch(self.steps, self.length, debt));
-            self.length = longer.unwrap_or(self.length);
+            let State { auto, steps, length, .. } = &mut self.state;
+            let longer = auto.as_mut().and_then(|auto| auto.after_epoch(*steps, *length, debt));
+            *length = longer.unwrap_or(*length);
         }
-        Ok(Epoch { k, step: self.steps, steps, multipliers: &self.multipliers, length: self.length })
+        let State { steps: step, multipliers, length, .. } = &self.state;
+        Ok(Epoch { k, step: *step, steps, multipliers, length: *length })
     }
 
-    /// Sets T₀ back to where it started, for an agent that acts differently from now on. The gain stays.
+    /// Sets T₀ back to its initial length, for an agent that acts differently from now on. The gain
+    /// stays.
     pub(crate) fn restart_epoch_length(&mut self, length: u64) {
-        self.length = length.max(1);
-        self.auto = self.auto.as_ref().map(|_| AutoEpoch::from_here(self.steps, self.debt()));
+        self.state.length = length.max(1);
+        self.state.auto = self.state.auto.as_ref().map(|_| AutoEpoch::new(self.state.steps, self.debt()));
     }
 
     /// Replaces the requirements; the new bounds act from the next step and open a new ledger.
@@ -167,47 +201,46 @@ impl DualDynamics {
     /// the unfinished epoch; a new one starts at 0. `scales` are the ranges of the new rewards.
     pub fn replace(&mut self, requirements: Vec<Requirement>, scales: &[f64]) -> Result<(), Error> {
         arity("scales of the requirements", requirements.len(), scales.len())?;
-        let kept: Vec<Option<usize>> = requirements
-            .iter()
-            .map(|new| {
-                self.requirements.iter().position(|old| {
-                    (old.name(), old.reward(), old.direction()) == (new.name(), new.reward(), new.direction())
-                })
-            })
-            .collect();
+        let key = |r: &Requirement| (r.name().to_owned(), r.reward().to_owned(), r.direction());
+        let old: Vec<_> = self.state.requirements.iter().map(key).collect();
+        let kept: Vec<_> =
+            requirements.iter().map(|new| old.iter().position(|old| *old == key(new))).collect();
         let carry = |values: &[f64]| kept.iter().map(|k| k.map_or(0.0, |i| values[i])).collect::<Vec<_>>();
-        let mut next = self.clone();
-        next.multipliers = Multipliers::new(carry(self.multipliers.as_slice()))?;
-        next.deficits = carry(&self.deficits);
-        next.bounds = requirements.iter().map(Requirement::c).collect();
-        next.requirements = requirements;
-        *self = next.with_scales(self.objective_scale, scales)?;
+        let m = requirements.len();
+        let mut next = Self::try_from(State {
+            multipliers: Multipliers::new(carry(self.state.multipliers.as_slice()))?,
+            deficits: carry(&self.state.deficits),
+            requirements,
+            scales: scales.to_vec(),
+            ledger: Ledger { opening: vec![0.0; m], steps: 0, totals: vec![0.0; m + 1] },
+            ..self.state.clone()
+        })?;
+        next.open_ledger();
+        *self = next;
         Ok(())
     }
 
     /// Changes one bound (in the user's sign) from the next step on.
     pub fn set_bound(&mut self, name: &str, bound: f64) -> Result<(), Error> {
-        let index =
-            self.requirements.iter().position(|r| r.name() == name).ok_or_else(|| Error::UnknownReward {
-                name: name.to_owned(),
-                known: self.requirements.iter().map(|r| r.name().to_owned()).collect(),
-            })?;
-        let mut requirements = self.requirements.clone();
-        let old = &requirements[index];
-        requirements[index] = Requirement::new(old.reward(), old.direction(), bound)?.named(name);
-        let scales = self.scales.clone();
+        let mut requirements = self.state.requirements.clone();
+        let Some(changed) = requirements.iter_mut().find(|r| r.name() == name) else {
+            let known = requirements.iter().map(|r| r.name().to_owned()).collect();
+            return Err(Error::UnknownReward { name: name.to_owned(), known });
+        };
+        *changed = Requirement::new(changed.reward(), changed.direction(), bound)?.named(name);
+        let scales = self.state.scales.clone();
         self.replace(requirements, &scales)
     }
 
     /// λ_k, the multipliers to act with now.
     #[inline]
     pub fn multipliers(&self) -> &Multipliers {
-        &self.multipliers
+        &self.state.multipliers
     }
 
     /// The requirements in force.
     pub fn requirements(&self) -> &[Requirement] {
-        &self.requirements
+        &self.state.requirements
     }
 
     /// The number of requirements, m.
@@ -215,9 +248,14 @@ impl DualDynamics {
         self.bounds.len()
     }
 
-    /// Whether there are no requirements.
+    /// True without requirements.
     pub fn is_empty(&self) -> bool {
         self.bounds.is_empty()
+    }
+
+    /// c₁ … c_m, the bounds in the signs of [`Rewards`].
+    pub fn bounds(&self) -> &[f64] {
+        &self.bounds
     }
 
     /// α₁ … α_m, the gains per step.
@@ -227,81 +265,68 @@ impl DualDynamics {
 
     /// R₁ … R_m, the ranges of the requirements' rewards.
     pub fn scales(&self) -> &[f64] {
-        &self.scales
+        &self.state.scales
     }
 
     /// T₀ of the current epoch.
     pub fn epoch_length(&self) -> u64 {
-        self.length
+        self.state.length
     }
 
-    /// The steps observed in all.
+    /// The number of steps observed in all.
     pub fn steps(&self) -> u64 {
-        self.steps
+        self.state.steps
     }
 
     /// L = λ_k + α Σ (c − r) over the unfinished epoch.
     pub fn ledger(&self) -> Vec<f64> {
-        let lambda = self.multipliers.as_slice();
-        (0..self.len()).map(|i| lambda[i] + self.gains[i] * self.deficits[i]).collect()
+        let (lambda, deficits) = (self.state.multipliers.as_slice(), &self.state.deficits);
+        (0..self.len()).map(|i| lambda[i] + self.gains[i] * deficits[i]).collect()
     }
 
     /// The averages of r₀ … r_m since the ledger was opened; zeros before the first step.
     pub fn averages(&self) -> Vec<f64> {
-        let n = self.ledger.steps.max(1) as f64;
-        self.ledger.totals.iter().map(|total| total / n).collect()
+        let (steps, totals) = self.totals();
+        let n = steps.max(1) as f64;
+        totals.iter().map(|total| total / n).collect()
     }
 
     /// The steps since the ledger was opened, and Σ r₀ … Σ r_m over them.
     pub(crate) fn totals(&self) -> (u64, &[f64]) {
-        (self.ledger.steps, &self.ledger.totals)
+        (self.state.ledger.steps, &self.state.ledger.totals)
     }
 
-    /// (L_n − L_0)/(α n) of each requirement since the ledger was opened: its average is behind by at most this, and ahead by
-    /// at least as much where it is negative.
+    /// (L_n − L_0)/(α n) of each requirement since the ledger was opened: an upper bound on how far
+    /// its average is behind; where it is negative, a guaranteed margin.
     pub fn shortfalls(&self) -> Vec<f64> {
-        let (ledger, n) = (self.ledger(), self.ledger.steps.max(1) as f64);
-        (0..self.len()).map(|i| (ledger[i] - self.ledger.opening[i]) / (self.gains[i] * n)).collect()
+        let Ledger { opening, steps, .. } = &self.state.ledger;
+        self.deficit_rates(opening, *steps)
     }
 
-    /// What is proved about each requirement since the ledger was opened.
+    /// (L_n − L_h)/(α (n − h)): the deficit per step since `steps` steps ago, when the ledger was
+    /// `earlier`.
+    pub(crate) fn deficit_rates(&self, earlier: &[f64], steps: u64) -> Vec<f64> {
+        let (ledger, n) = (self.ledger(), steps.max(1) as f64);
+        (0..self.len()).map(|i| (ledger[i] - earlier[i]) / (self.gains[i] * n)).collect()
+    }
+
+    /// The certificate of each requirement since the ledger was opened.
     pub fn certificate(&self) -> Certificate {
         let averages = self.averages();
-        let entries = self.requirements.iter().zip(self.shortfalls()).enumerate();
+        let entries = self.state.requirements.iter().zip(self.shortfalls()).enumerate();
         let entries =
             entries.map(|(i, (r, shortfall))| RequirementCertificate::new(r, averages[i + 1], shortfall));
-        Certificate { steps: self.ledger.steps, requirements: entries.collect() }
-    }
-
-    fn check(&self) -> Result<(), Error> {
-        let m = self.requirements.len();
-        for (what, found) in [
-            ("bounds", self.bounds.len()),
-            ("scales", self.scales.len()),
-            ("gains", self.gains.len()),
-            ("multipliers", self.multipliers.len()),
-            ("deficits", self.deficits.len()),
-            ("the ledger's opening", self.ledger.opening.len()),
-            ("the ledger's totals, less one", self.ledger.totals.len().saturating_sub(1)),
-        ] {
-            arity(what, m, found)?;
-        }
-        positive("the epoch length", self.length as f64)?;
-        positive("the gain", self.gain)?;
-        for gain in self.gains.iter().chain(&self.scales) {
-            positive("a gain or scale", *gain)?;
-        }
-        Ok(())
+        Certificate { steps: self.state.ledger.steps, requirements: entries.collect() }
     }
 
     fn open_ledger(&mut self) {
-        self.ledger = Ledger { opening: self.ledger(), steps: 0, totals: vec![0.0; self.len() + 1] };
+        self.state.ledger = Ledger { opening: self.ledger(), steps: 0, totals: vec![0.0; self.len() + 1] };
     }
 
-    /// Σ λ_i/(α_i R_i): missing reward, in steps at full range.
+    /// Σ λ_i/(α_i R_i): the missing reward, in steps at full range.
     fn debt(&self) -> f64 {
-        let lambda = self.multipliers.as_slice();
-        (0..self.len()).map(|i| lambda[i] / (self.gains[i] * self.scales[i])).sum()
+        let lambda = self.state.multipliers.as_slice();
+        (0..self.len()).map(|i| lambda[i] / (self.gains[i] * self.state.scales[i])).sum()
     }
 }
 
@@ -319,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn the_update_is_the_papers() {
+    fn update_is_the_projected_step_of_the_paper() {
         let mut d = dynamics(0.5, 1.0, EpochLength::Fixed(4));
         for r in [0.0, 1.0, 0.0, 0.0] {
             assert_eq!(d.multipliers().as_slice(), [0.0]);
@@ -331,11 +356,11 @@ mod tests {
     }
 
     #[test]
-    fn wrong_arity_and_bad_parameters_are_errors() {
+    fn wrong_arity_and_invalid_parameters_are_errors() {
         let mut d = dynamics(0.5, 1.0, EpochLength::Fixed(1));
         let mut huge = dynamics(1e308, 10.0, EpochLength::Fixed(2));
         huge.observe(&Rewards::zeros(1)).unwrap();
-        assert!(huge.observe(&Rewards::zeros(1)).is_err(), "an update that is no number is not swallowed");
+        assert!(huge.observe(&Rewards::zeros(1)).is_err(), "an update that overflows is an error");
         assert!(d.clone().with_scales(1.0, &[1e-200]).is_err());
         assert!(d.observe(&Rewards::zeros(2)).is_err());
         assert!(DualDynamics::new(vec![], 0.0, EpochLength::Fixed(1)).is_err());
@@ -348,10 +373,11 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_state_is_refused() {
+    fn damaged_state_is_rejected() {
         let good = serde_json::to_value(dynamics(0.5, 1.0, EpochLength::Fixed(2))).unwrap();
         for (key, value) in [
-            ("gains", serde_json::json!([])),
+            ("scales", serde_json::json!([])),
+            ("gain", serde_json::json!(-1.0)),
             ("multipliers", serde_json::json!([-1.0])),
             ("length", serde_json::json!(0)),
             ("surprise", serde_json::json!(1)),
@@ -363,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_bound_acts_from_the_next_step_and_keeps_the_multiplier() {
+    fn changed_bound_acts_from_the_next_step_and_keeps_the_multiplier() {
         let mut d = dynamics(0.5, 1.0, EpochLength::Fixed(2));
         (0..3).for_each(|_| feed(&mut d, 0.0));
         d.set_bound("x", 0.9).unwrap();
@@ -374,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_requirement_starts_at_zero_and_a_kept_one_goes_on() {
+    fn replaced_requirements_keep_multipliers_of_those_that_stay() {
         let mut d = dynamics(0.5, 1.0, EpochLength::Fixed(1));
         feed(&mut d, 0.0);
         let kept = Requirement::at_least("x", 0.4).unwrap();
@@ -386,16 +412,16 @@ mod tests {
     }
 
     #[test]
-    fn auto_doubles_only_while_multipliers_keep_growing() {
-        let mut hopeless = dynamics(0.5, 0.1, EpochLength::Auto(1));
-        (0..20_000).for_each(|_| feed(&mut hopeless, 0.4));
-        assert!(hopeless.epoch_length() > 4);
-        let mut fine = dynamics(0.5, 0.1, EpochLength::Auto(1));
-        (0..20_000).for_each(|i| feed(&mut fine, f64::from(i % 2)));
-        assert_eq!(fine.epoch_length(), 1);
+    fn auto_epoch_doubles_only_while_multipliers_keep_growing() {
+        let mut infeasible = dynamics(0.5, 0.1, EpochLength::Auto(1));
+        (0..20_000).for_each(|_| feed(&mut infeasible, 0.4));
+        assert!(infeasible.epoch_length() > 4);
+        let mut feasible = dynamics(0.5, 0.1, EpochLength::Auto(1));
+        (0..20_000).for_each(|i| feed(&mut feasible, f64::from(i % 2)));
+        assert_eq!(feasible.epoch_length(), 1);
     }
 
-    /// Rewards, bounds, epoch lengths, steps at which the bound changes: anything goes.
+    /// Arbitrary rewards, bounds, epoch lengths and steps at which the bound changes.
     fn script() -> impl Strategy<Value = (Vec<f64>, f64, f64, u64, Vec<(usize, f64)>)> {
         (
             prop::collection::vec(-3.0..3.0f64, 1..400),
@@ -408,7 +434,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_certificate_holds_for_any_rewards_bounds_and_epochs(
+        fn certificate_holds_for_any_rewards_bounds_and_epochs(
             (rewards, c, step, length, changes) in script(), auto: bool, start in 0.0..5.0f64
         ) {
             let epoch = if auto { EpochLength::Auto(length) } else { EpochLength::Fixed(length) };
@@ -429,7 +455,7 @@ mod tests {
         }
 
         #[test]
-        fn stop_serialise_restore_go_on_gives_the_same_bits(
+        fn restored_state_continues_bit_identically(
             (rewards, c, step, length, changes) in script(), auto: bool, stop in 0..400usize
         ) {
             let epoch = if auto { EpochLength::Auto(length) } else { EpochLength::Fixed(length) };

@@ -1,10 +1,10 @@
-//! Epochs: the T₀ steps between two dual updates, of a fixed length or of one that is found.
+//! Epochs: the T₀ steps between two dual updates, of fixed or automatic length.
 
 use serde::{Deserialize, Serialize};
 
 use crate::Multipliers;
 
-/// How long an epoch is.
+/// The rule for T₀.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EpochLength {
@@ -37,14 +37,17 @@ pub struct Epoch<'a> {
     pub length: u64,
 }
 
-/// Finds an epoch that is long enough, by doubling it while the multipliers keep growing.
+/// The rule that finds a sufficient epoch length, by doubling it while the multipliers keep growing.
 ///
-/// With an epoch shorter than a change of behaviour takes, the agent turns round for ever and the
-/// multipliers grow without bound although the requirements are feasible. The per-step gain α is
-/// left alone, so the certificate holds throughout. The rule looks every max(1000, 20·T₀) steps at
-/// the *debt* Σ λ_i/(α_i R_i), a number of steps' worth of missing reward: when it has grown by more
-/// than 1 % of the steps and set a record twice in a row, T₀ doubles.
+/// With an epoch shorter than a change of behaviour takes, the agent oscillates indefinitely and
+/// the multipliers grow without bound although the requirements are feasible. The per-step gain α
+/// is not changed, so the certificate holds throughout. Every max([`WINDOW`](Self::WINDOW),
+/// [`WINDOW_EPOCHS`](Self::WINDOW_EPOCHS)·T₀) steps the rule reads the *debt* Σ λ_i/(α_i R_i), the
+/// missing reward in steps at full range. If it has grown by more than [`GROWTH`](Self::GROWTH) per
+/// step and set a record [`STRIKES`](Self::STRIKES) times in a row, T₀ doubles, up to
+/// [`LONGEST`](Self::LONGEST).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct AutoEpoch {
     window_start: u64,
     previous: f64,
@@ -53,24 +56,26 @@ pub struct AutoEpoch {
 }
 
 impl AutoEpoch {
-    /// T₀ never becomes longer than this.
+    /// The longest T₀.
     pub const LONGEST: u64 = 1 << 16;
-    const GROWTH: f64 = 0.01;
-    const STRIKES: u32 = 2;
+    /// The fewest steps between two readings of the debt.
+    pub const WINDOW: u64 = 1000;
+    /// The fewest epochs between two readings of the debt.
+    pub const WINDOW_EPOCHS: u64 = 20;
+    /// Growth of the debt per step above which a window counts.
+    pub const GROWTH: f64 = 0.01;
+    /// Consecutive growing windows after which T₀ doubles.
+    pub const STRIKES: u32 = 2;
 
-    pub(crate) fn new(debt: f64) -> Self {
-        Self { window_start: 0, previous: debt, record: debt, strikes: 0 }
-    }
-
-    /// The same in mid-run.
-    pub(crate) fn from_here(step: u64, debt: f64) -> Self {
-        Self { window_start: step, ..Self::new(debt) }
+    /// A rule that starts after `step` steps of a run, at the present debt.
+    pub(crate) fn new(step: u64, debt: f64) -> Self {
+        Self { window_start: step, previous: debt, record: debt, strikes: 0 }
     }
 
     /// Called at the end of each epoch; `Some` when T₀ changes.
     pub(crate) fn after_epoch(&mut self, step: u64, length: u64, debt: f64) -> Option<u64> {
         let window = step - self.window_start;
-        if window < length.saturating_mul(20).max(1000) {
+        if window < length.saturating_mul(Self::WINDOW_EPOCHS).max(Self::WINDOW) {
             return None;
         }
         let growth = (debt - self.previous) / window as f64;

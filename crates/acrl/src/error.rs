@@ -1,4 +1,4 @@
-//! What can go wrong, said in the words of the problem and with the value that caused it.
+//! Errors, in the words of the problem and with the value that caused them.
 
 use crate::ModelError;
 
@@ -8,7 +8,7 @@ pub enum Error {
     /// A number that must be finite is not.
     #[error("{what} must be a finite number, but it is {value}")]
     NotFinite {
-        /// Which number.
+        /// The name of the number.
         what: String,
         /// Its value.
         value: f64,
@@ -16,7 +16,7 @@ pub enum Error {
     /// A number that must be positive is not.
     #[error("{what} must be greater than 0, but it is {value}")]
     NotPositive {
-        /// Which number.
+        /// The name of the number.
         what: String,
         /// Its value.
         value: f64,
@@ -32,7 +32,7 @@ pub enum Error {
     /// Two things that must have the same length do not.
     #[error("{what}: expected {expected} numbers, found {found}")]
     Arity {
-        /// Which list.
+        /// The name of the list.
         what: String,
         /// The length it should have.
         expected: usize,
@@ -64,10 +64,10 @@ pub enum Error {
     UnknownAction {
         /// The state.
         state: String,
-        /// The action asked for.
+        /// The invalid action.
         action: usize,
     },
-    /// An environment that fails.
+    /// A failure of the environment.
     #[error("the environment failed: {0}")]
     Environment(String),
     /// A finite model with a fault.

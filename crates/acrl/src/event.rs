@@ -1,16 +1,16 @@
-//! Events: what a run or a training tells those who watch. One format for logs, streams and views.
+//! Events of runs and trainings, and their observers. One format for logs, streams and views.
 
 use std::ops::ControlFlow;
 
 use serde::Serialize;
 
-use crate::{Certificate, Epoch, Named, Requirement, Snapshot};
+use crate::{Agent, BatchMatrix, Certificate, Epoch, Named, Requirement, Snapshot};
 
-/// Something that happened. As JSON it is `{"type": ..., "data": {...}}`, one object a line.
+/// One event. As JSON it is `{"type": ..., "data": {...}}`, one object a line.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(tag = "type", content = "data", rename_all = "snake_case")]
 pub enum Event<'a> {
-    /// What is required, for those who draw it.
+    /// The requirements, for plots.
     Requirements(&'a [Requirement]),
     /// An execution begins.
     Started {
@@ -21,13 +21,13 @@ pub enum Event<'a> {
     },
     /// An epoch has ended and the multipliers have moved.
     Epoch(Epoch<'a>),
-    /// How several executions stand that go on together.
+    /// The state of several simultaneous executions.
     Snapshot(&'a Snapshot),
     /// An execution has ended, because it is complete or because an observer stopped it.
     Finished {
         /// The steps taken.
         steps: u64,
-        /// What is proved about the requirements.
+        /// The certificate of the requirements.
         certificate: &'a Certificate,
     },
     /// A learner has done one iteration.
@@ -35,38 +35,86 @@ pub enum Event<'a> {
         /// Its number, from 1.
         iteration: u64,
         /// The number of iterations planned.
-        of: u64,
-        /// Figures to watch, such as a return or a temporal-difference error.
-        figures: &'a Named<f64>,
+        total: u64,
+        /// Metrics, such as a return or a temporal-difference error.
+        metrics: &'a Named<f64>,
     },
     /// An exact solver has done one round. Everything in the user's signs.
     Round {
         /// Its number: the policies generated so far.
         round: usize,
-        /// Proved: the best objective is not below this, if that is known yet.
+        /// Proven lower bound of the best objective, if there is one yet.
         lower: Option<f64>,
-        /// Proved: it is not above this, if that is known yet.
+        /// Proven upper bound, if there is one yet.
         upper: Option<f64>,
-        /// The relative gap between the two, once there are both.
+        /// The relative gap between the two.
         gap: Option<f64>,
-        /// Since the solver began.
+        /// Seconds since the solver began.
         seconds: f64,
     },
 }
 
-/// Watches a run or a training and may stop it.
+/// All runs of an execution after one step of each.
+#[derive(Debug, Clone, Copy)]
+pub struct Step<'a> {
+    /// The number of steps taken in this execution.
+    pub steps: u64,
+    /// The agents, one per run.
+    pub agents: &'a [Agent],
+    /// The states of the environments, one column per run; none in a finite model.
+    pub states: Option<&'a BatchMatrix>,
+}
+
+/// An observer of a run or a training, which may stop it.
 ///
-/// Called on the thread that runs, in the order of events, between two steps: what an observer
-/// takes, the run waits for. `Break` ends the run after this event; that is not an error.
-/// A closure is an observer, and [`Silent`] watches nothing.
+/// Both methods are called on the thread that runs, in the order of events, between two steps: the
+/// run waits for them. `Break` ends the run after this event; that is not an error. A closure is an
+/// observer of events, [`EachStep`] makes one of a closure on steps, and [`Silent`] does nothing.
 pub trait Observer {
-    /// Takes note of an event.
+    /// Called for every event.
     fn event(&mut self, event: &Event<'_>) -> ControlFlow<()>;
+
+    /// Called after every step of an execution.
+    #[inline]
+    fn step(&mut self, _step: &Step<'_>) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
 }
 
 impl<F: FnMut(&Event<'_>) -> ControlFlow<()>> Observer for F {
     fn event(&mut self, event: &Event<'_>) -> ControlFlow<()> {
         self(event)
+    }
+}
+
+/// An observer of every step, made of a closure.
+#[derive(Debug, Clone, Copy)]
+pub struct EachStep<F>(pub F);
+
+impl<F: FnMut(&Step<'_>) -> ControlFlow<()>> Observer for EachStep<F> {
+    fn event(&mut self, _: &Event<'_>) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+
+    #[inline]
+    fn step(&mut self, step: &Step<'_>) -> ControlFlow<()> {
+        (self.0)(step)
+    }
+}
+
+/// Two observers; the second one is called even if the first one stops the run.
+impl<A: Observer, B: Observer> Observer for (A, B) {
+    fn event(&mut self, event: &Event<'_>) -> ControlFlow<()> {
+        let first = self.0.event(event);
+        let second = self.1.event(event);
+        if first.is_break() { first } else { second }
+    }
+
+    #[inline]
+    fn step(&mut self, step: &Step<'_>) -> ControlFlow<()> {
+        let first = self.0.step(step);
+        let second = self.1.step(step);
+        if first.is_break() { first } else { second }
     }
 }
 

@@ -1,18 +1,18 @@
-//! Finite models: sparse, with named rewards and as many actions per state as the state has.
+//! Finite models: sparse, with named rewards and any number of actions per state.
 
 use std::borrow::Cow;
-
-use crate::{Environment, Error, Rng};
 
 mod builder;
 mod csr;
 mod fault;
 mod names;
+mod simulator;
 
 pub use builder::FiniteCmdpBuilder;
 pub use csr::CsrModel;
 pub use fault::{ModelError, ModelFault};
 use names::{ActionNames, StateNames};
+pub use simulator::{FinitePolicy, Simulator};
 
 /// A finite Markov decision process with named rewards r(s, a) and an initial distribution.
 ///
@@ -21,9 +21,10 @@ use names::{ActionNames, StateNames};
 /// been checked: probabilities are positive and add up to 1, rewards are finite, every state has an
 /// action.
 ///
-/// It is made by a [builder](Self::builder) or of [arrays](Self::from_csr), and takes 12 bytes for each transition,
-/// 4 for each state, and for each choice 4, 8 per reward, and 4 more where its action is not told by its place. Names of
-/// states that are their numbers cost nothing, others their length and 8 bytes.
+/// It is made by a [builder](Self::builder) or of [arrays](Self::from_csr), and takes 12 bytes for
+/// each transition, 4 for each state, and for each choice 4, 8 per reward, and 4 more if actions
+/// are not numbered by their place. Names of states that equal their numbers take no memory, others
+/// their length and 8 bytes.
 #[derive(Debug, Clone)]
 pub struct FiniteCmdp {
     reward_names: Vec<String>,
@@ -43,18 +44,17 @@ pub struct FiniteCmdp {
 /// One choice of a model.
 #[derive(Debug, Clone, Copy)]
 pub struct Choice<'a> {
-    /// The states it leads to.
+    /// The successor states.
     pub targets: &'a [u32],
-    /// With which probabilities.
+    /// Their probabilities.
     pub probabilities: &'a [f64],
     /// r(s, a), in the order of [`FiniteCmdp::reward_names`].
     pub rewards: &'a [f64],
 }
 
 impl FiniteCmdp {
-    /// How far the probabilities of a choice may add up to something else than 1, for each of its
-    /// targets: enough for numbers written with six digits. They are divided by their sum, so that the
-    /// model itself is exact.
+    /// The tolerance of the sum of a choice's probabilities, per target: enough for numbers written
+    /// with six digits. They are divided by their sum, so that the model itself is exact.
     pub const SUM_TOLERANCE: f64 = 1e-6;
 
     /// Starts a model with the given rewards.
@@ -98,8 +98,8 @@ impl FiniteCmdp {
         self.actions.names.as_deref()
     }
 
-    /// Which of the distinct [names](Self::action_names) each action of a state has: for a model of
-    /// [arrays](Self::from_csr), the column.
+    /// The index among the distinct [names](Self::action_names) of each action of a state: for a
+    /// model of [arrays](Self::from_csr), the column.
     pub fn action_numbers(&self, state: usize) -> impl Iterator<Item = usize> {
         self.choices(state).enumerate().map(|(position, choice)| self.actions.number(choice, position))
     }
@@ -110,7 +110,8 @@ impl FiniteCmdp {
         self.first_choice[state] as usize..self.first_choice[state + 1] as usize
     }
 
-    /// Where the choices of a state lead, one after the other; a state may be there several times.
+    /// The successors of all choices of a state, one choice after the other; a state may occur
+    /// several times.
     #[inline]
     pub fn successors(&self, state: usize) -> &[u32] {
         let choices = self.choices(state);
@@ -137,7 +138,7 @@ impl FiniteCmdp {
         choice.targets.iter().zip(choice.probabilities).map(|(&t, p)| p * x[t as usize]).sum()
     }
 
-    /// The states in which it starts, with their probabilities.
+    /// The initial distribution.
     pub fn initial(&self) -> &[(usize, f64)] {
         &self.initial
     }
@@ -148,7 +149,7 @@ impl FiniteCmdp {
         values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), &r| (low.min(r), high.max(r)))
     }
 
-    /// Within a state, actions are told apart by their names. Names that the place tells are not kept.
+    /// Rejects two actions of a state with one name. Names that follow from the place are not stored.
     fn check_actions(&mut self) -> Result<(), ModelError> {
         let Some(of) = &self.actions.of else { return Ok(()) };
         let names = of.iter().max().map_or(0, |most| *most as usize + 1);
@@ -173,7 +174,7 @@ impl FiniteCmdp {
         Ok(())
     }
 
-    /// Gives back the memory that was reserved and not needed.
+    /// Frees unused capacity.
     fn shrink_to_fit(&mut self) {
         self.state_names.shrink_to_fit();
         self.actions.of.iter_mut().for_each(Vec::shrink_to_fit);
@@ -185,7 +186,7 @@ impl FiniteCmdp {
     }
 }
 
-/// Names of actions may be kept in different ways, and are the same names.
+/// Compares names, however they are stored.
 impl PartialEq for FiniteCmdp {
     fn eq(&self, other: &Self) -> bool {
         let names = |states: std::ops::Range<usize>| {
@@ -217,13 +218,14 @@ fn first_choices(counts: Vec<u32>) -> Vec<u32> {
     first
 }
 
-/// No two rewards have one name.
+/// Rejects two rewards with one name.
 fn checked_rewards(names: &[String]) -> Result<(), ModelFault> {
     let repeated = (0..names.len()).find(|&i| names[..i].contains(&names[i]));
     repeated.map_or(Ok(()), |i| Err(ModelFault::DuplicateReward(names[i].clone())))
 }
 
-/// What the probabilities of a choice are to be divided by: their sum, if each of them and the sum are right.
+/// The sum of the probabilities of a choice, by which they are divided; fails if one of them or the
+/// sum is invalid.
 fn checked_sum(transitions: impl ExactSizeIterator<Item = (usize, f64)>) -> Result<f64, ModelFault> {
     let (count, mut sum) = (transitions.len(), 0.0);
     for (target, value) in transitions {
@@ -240,7 +242,7 @@ fn checked_sum(transitions: impl ExactSizeIterator<Item = (usize, f64)>) -> Resu
     Ok(if (sum - 1.0).abs() <= 1e-12 { 1.0 } else { sum })
 }
 
-/// The distribution over initial states without those that have none of it; state 0 if nothing is said.
+/// The initial distribution without states of probability 0; state 0 if it is empty.
 fn checked_initial(mut initial: Vec<(usize, f64)>, states: usize) -> Result<Vec<(usize, f64)>, ModelError> {
     if initial.is_empty() {
         initial.push((0, 1.0));
@@ -264,42 +266,6 @@ fn checked_initial(mut initial: Vec<(usize, f64)>, states: usize) -> Result<Vec<
     Ok(initial)
 }
 
-impl Environment for &FiniteCmdp {
-    type State = usize;
-    type Action = usize;
-
-    fn reward_names(&self) -> &[String] {
-        &self.reward_names
-    }
-
-    fn reset(&mut self, rng: &mut Rng) -> Result<usize, Error> {
-        let mut u = rng.uniform();
-        let drawn = self.initial.iter().find(|(_, p)| {
-            u -= p;
-            u < 0.0
-        });
-        Ok(drawn.or(self.initial.last()).map_or(0, |(s, _)| *s))
-    }
-
-    #[inline]
-    fn step(
-        &mut self,
-        s: &usize,
-        action: &usize,
-        rewards: &mut [f64],
-        rng: &mut Rng,
-    ) -> Result<usize, Error> {
-        let choices = self.choices(*s);
-        if *action >= choices.len() {
-            return Err(Error::UnknownAction { state: self.state_name(*s).into_owned(), action: *action });
-        }
-        let choice = self.choice(choices.start + *action);
-        rewards.copy_from_slice(choice.rewards);
-        let drawn = if choice.targets.len() == 1 { 0 } else { rng.weighted(choice.probabilities) };
-        Ok(choice.targets[drawn] as usize)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -314,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_knows_its_choices_and_steps_with_their_probabilities() {
+    fn choices_are_grouped_by_state() {
         let mut b = two_states();
         b.choice(0, "stay", &[(0, 1.0)], &[2.0]); // out of order on purpose
         let model = b.build().unwrap();
@@ -322,14 +288,10 @@ mod tests {
         assert_eq!(model.choices(0), 0..2);
         assert_eq!(model.action_name(1), "stay");
         assert_eq!(model.reward_range(0), (0.0, 2.0));
-        let (mut env, mut rng, mut r) = (&model, Rng::new(3), [0.0]);
-        let back = (0..10_000).filter(|_| env.step(&1, &0, &mut r, &mut rng).unwrap() == 0).count();
-        assert!((2300..2700).contains(&back), "{back}");
-        assert!(env.step(&1, &1, &mut r, &mut rng).is_err());
     }
 
     #[test]
-    fn faults_name_the_state_and_the_action() {
+    fn faults_name_state_and_action() {
         let fault = |change: fn(&mut FiniteCmdpBuilder)| {
             let mut b = two_states();
             change(&mut b);
@@ -400,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_of_arrays_name_what_does_not_fit() {
+    fn faults_of_arrays_name_the_array() {
         type Case = (fn(&mut CsrModel), &'static str);
         let cases: [Case; 17] = [
             (|m| m.states = 0, "the model has no states"),
@@ -433,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_states_are_kept_whatever_they_are() {
+    fn arbitrary_state_names_are_kept() {
         for names in [["0", "1", "2"], ["0", "1", "two"], ["0", "01", "2"], ["", "0", "0"], ["0", "+1", "é"]]
         {
             let mut b = FiniteCmdp::builder(["x"]);

@@ -1,4 +1,4 @@
-//! The constants and the bounds of the theorems, with B as the proofs use it.
+//! The constants and bounds of the theorems, with B as the proofs use it.
 //!
 //! The paper's (A2) bounds each |r_i − c_i| by B, but its proofs use ‖g‖² ≤ B² for the whole vector,
 //! so B² here is sup ‖r − c‖². On Example 1 that is 5/9 and not 4/9.
@@ -16,7 +16,7 @@ pub fn squared_bound<R: AsRef<[f64]>>(rewards: impl IntoIterator<Item = R>, boun
     rewards.into_iter().map(squared).fold(0.0, f64::max)
 }
 
-/// How far below P* the average of r₀ may end: η B²/2 + β. Theorem 1 has β = 0 (unbiased
+/// The bound η B²/2 + β on the optimality gap of the average of r₀. Theorem 1 has β = 0 (unbiased
 /// estimates); in the theorem with a realizable estimator β = β(T₀) bounds the bias of r_λ.
 pub fn optimality_loss(step_size: f64, squared_bound: f64, beta: f64) -> f64 {
     step_size * squared_bound / 2.0 + beta
@@ -41,8 +41,8 @@ pub fn multiplier_bound(
 
 /// B_λ of Assumption 2 for ε = C/2: from this distance to λ* on, the drift holds everywhere.
 ///
-/// By convexity gᵀ(λ − λ*) ≥ d(λ) − P* and by (A1) d(λ) ≥ V₀(π†) + C‖λ‖₁, so (A1) implies Assumption 2
-/// with B_λ = 2 (‖λ*‖₁ + the [bound](multiplier_bound) of the Lemma).
+/// By convexity gᵀ(λ − λ*) ≥ d(λ) − P* and by (A1) d(λ) ≥ V₀(π†) + C‖λ‖₁, so (A1) implies
+/// Assumption 2 with B_λ = 2 (‖λ*‖₁ + the [bound](multiplier_bound) of the Lemma).
 pub fn drift_radius(optimal_sum: f64, multiplier_bound: f64) -> f64 {
     2.0 * (optimal_sum + multiplier_bound)
 }
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn drift_points_back_from_far_away_and_not_at_the_optimum() {
+    fn drift_holds_far_from_the_optimum_only() {
         assert!(drift_holds(&[1.0, 1.0], &[9.0, 9.0], &[1.0, 1.0], 0.1, 0.5, 1.0));
         assert!(!drift_holds(&[1.0, 1.0], &[1.0, 1.0], &[1.0, 1.0], 0.1, 0.5, 1.0));
     }

@@ -1,94 +1,97 @@
-//! The course of runs: how averages, multipliers and certificates move as time goes by, for curves and for views.
+//! The history of runs: averages, multipliers and certificates over time, for plots.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{DualDynamics, Specification};
 
-/// Mean, least and most over runs; as JSON `[mean, least, most]`.
+/// Mean, minimum and maximum over runs; as JSON `[mean, min, max]`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(into = "[f64; 3]", from = "[f64; 3]")]
-pub struct Spread {
+pub struct MeanMinMax {
     sum: f64,
     runs: usize,
-    least: f64,
-    most: f64,
+    min: f64,
+    max: f64,
 }
 
-impl Spread {
-    const NONE: Self = Self { sum: 0.0, runs: 0, least: f64::INFINITY, most: f64::NEG_INFINITY };
+impl MeanMinMax {
+    const NONE: Self = Self { sum: 0.0, runs: 0, min: f64::INFINITY, max: f64::NEG_INFINITY };
 
     fn add(&mut self, value: f64) {
-        self.merge(&Self { sum: value, runs: 1, least: value, most: value });
+        self.merge(&Self { sum: value, runs: 1, min: value, max: value });
     }
 
     fn merge(&mut self, other: &Self) {
         self.sum += other.sum;
         self.runs += other.runs;
-        self.least = self.least.min(other.least);
-        self.most = self.most.max(other.most);
+        self.min = self.min.min(other.min);
+        self.max = self.max.max(other.max);
     }
 
-    /// The mean.
+    /// The mean over runs.
     pub fn mean(&self) -> f64 {
         self.sum / self.runs.max(1) as f64
     }
 
-    /// The least.
-    pub fn least(&self) -> f64 {
-        self.least
+    /// The minimum over runs.
+    pub fn min(&self) -> f64 {
+        self.min
     }
 
-    /// The most.
-    pub fn most(&self) -> f64 {
-        self.most
-    }
-}
-
-impl From<Spread> for [f64; 3] {
-    fn from(spread: Spread) -> Self {
-        [spread.mean(), spread.least, spread.most]
+    /// The maximum over runs.
+    pub fn max(&self) -> f64 {
+        self.max
     }
 }
 
-impl From<[f64; 3]> for Spread {
-    fn from([mean, least, most]: [f64; 3]) -> Self {
-        Self { sum: mean, runs: 1, least, most }
+impl From<MeanMinMax> for [f64; 3] {
+    fn from(summary: MeanMinMax) -> Self {
+        [summary.mean(), summary.min, summary.max]
     }
 }
 
-/// How some runs stand after so many steps of each. Averages are in the user's signs.
+impl From<[f64; 3]> for MeanMinMax {
+    fn from([mean, min, max]: [f64; 3]) -> Self {
+        Self { sum: mean, runs: 1, min, max }
+    }
+}
+
+/// The state of several runs after the same number of steps. Averages are in the user's signs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Snapshot {
     /// The steps taken.
     pub steps: u64,
-    /// The steps meant to be taken.
-    pub of: u64,
+    /// The planned steps.
+    pub total: u64,
     /// The number of runs.
     pub runs: usize,
     /// The objective's average so far, if there is one.
-    pub objective: Option<Spread>,
+    pub objective: Option<MeanMinMax>,
     /// The average so far of each requirement's reward.
-    pub averages: Vec<Spread>,
+    pub averages: Vec<MeanMinMax>,
     /// The multipliers.
-    pub multipliers: Vec<Spread>,
+    pub multipliers: Vec<MeanMinMax>,
     /// The multipliers of the first run.
     pub first: Vec<f64>,
-    /// The certified shortfall of each requirement in the worst run; negative where every run is ahead by that.
+    /// The certified shortfall of each requirement in the worst run; negative values are a
+    /// guaranteed margin.
     pub shortfalls: Vec<f64>,
-    /// The certified shortfall up to which each requirement counts as met.
+    /// The tolerance of each requirement's certified shortfall.
     pub tolerances: Vec<f64>,
 }
 
-/// How one run came to meet its requirements.
+/// The transient of one run until it met its requirements.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Arrival {
-    /// From this step on no running average was behind by more than the tolerance; `None` if one was at the end.
+pub struct Transient {
+    /// From this step on no running average was behind by more than the tolerance; `None` if one
+    /// was at the end.
     pub met_from: Option<u64>,
-    /// max_i (c_i − average_i)/R_i, the largest in the last nine tenths of the run; below 0 if none was ever behind.
-    pub transient: f64,
+    /// max_i (c_i − average_i)/R_i, the largest in the last nine tenths of the run; below 0 if none
+    /// was ever behind.
+    pub worst: f64,
 }
 
-/// Takes snapshots at moments that are spread evenly over a run, of which several may go on side by side.
+/// Snapshots at evenly spaced moments of one run or of several simultaneous ones.
 #[derive(Debug, Clone, PartialEq)]
 pub struct History {
     objective: Option<f64>,
@@ -97,18 +100,19 @@ pub struct History {
     tolerance: f64,
     steps: u64,
     snapshots: Vec<Snapshot>,
-    arrivals: Vec<Arrival>,
+    transients: Vec<Transient>,
     next: u64,
     detail: Vec<(u64, Vec<f64>)>,
 }
 
 impl History {
-    /// Moments of a run.
+    /// The number of snapshots of a run.
     pub const MOMENTS: u64 = 400;
-    /// The last part of a run, of which more is noted: a twentieth.
+    /// One over the last part of a run, in which every change of the multipliers is kept.
     const DETAIL: u64 = 20;
 
-    /// Of runs of so many steps; `scales` are the ranges R₁ … R_m, of which `tolerance` is a share.
+    /// An empty history of runs of `steps` steps; `scales` are the ranges R₁ … R_m, of which
+    /// `tolerance` is a share.
     pub fn new(specification: &Specification, scales: &[f64], tolerance: f64, steps: u64) -> Self {
         let requirements = specification.requirements().iter().zip(scales);
         Self {
@@ -117,20 +121,20 @@ impl History {
             tolerance,
             steps,
             snapshots: Vec::new(),
-            arrivals: Vec::new(),
+            transients: Vec::new(),
             next: moment(1, steps),
             detail: Vec::new(),
         }
     }
 
-    /// Of snapshots that were taken elsewhere, in the order of time, to draw curves of: without arrivals and detail.
+    /// The history of given snapshots, in the order of time, without transients and detail.
     pub fn of_snapshots(
         specification: &Specification,
         scales: &[f64],
         tolerance: f64,
         snapshots: Vec<Snapshot>,
     ) -> Self {
-        let steps = snapshots.last().map_or(0, |last| last.of);
+        let steps = snapshots.last().map_or(0, |last| last.total);
         Self { snapshots, next: u64::MAX, ..Self::new(specification, scales, tolerance, steps) }
     }
 
@@ -139,7 +143,7 @@ impl History {
         self.snapshots.last().map_or(0, |last| last.runs)
     }
 
-    /// Whether it wants to look after so many steps.
+    /// True if [`observe`](Self::observe) has to be called after this step.
     #[inline]
     pub fn is_due(&self, taken: u64) -> bool {
         taken == self.next || (self.in_detail(taken) && taken.is_multiple_of(self.detail_every()))
@@ -154,8 +158,9 @@ impl History {
         (self.steps / (Self::DETAIL * Self::MOMENTS)).max(1)
     }
 
-    /// Looks at the runs, in their order, after so many steps of each; gives the snapshot if one was due.
-    pub fn look<'a>(
+    /// Notes the runs, in their order, after `taken` steps of each; returns the snapshot if one was
+    /// due.
+    pub fn observe<'a>(
         &mut self,
         taken: u64,
         runs: impl IntoIterator<Item = &'a DualDynamics>,
@@ -175,11 +180,11 @@ impl History {
         let m = self.requirements.len();
         let mut snapshot = Snapshot {
             steps: taken,
-            of: self.steps,
+            total: self.steps,
             runs: 0,
-            objective: self.objective.map(|_| Spread::NONE),
-            averages: vec![Spread::NONE; m],
-            multipliers: vec![Spread::NONE; m],
+            objective: self.objective.map(|_| MeanMinMax::NONE),
+            averages: vec![MeanMinMax::NONE; m],
+            multipliers: vec![MeanMinMax::NONE; m],
             first: Vec::new(),
             shortfalls: vec![f64::NEG_INFINITY; m],
             tolerances: self.scales().map(|scale| self.tolerance * scale).collect(),
@@ -188,8 +193,8 @@ impl History {
             let (averages, shortfalls) = (dynamics.averages(), dynamics.shortfalls());
             let multipliers = dynamics.multipliers().as_slice();
             snapshot.runs += 1;
-            if let (Some(spread), Some(sign)) = (&mut snapshot.objective, self.objective) {
-                spread.add(sign * averages[0] + 0.0);
+            if let (Some(summary), Some(sign)) = (&mut snapshot.objective, self.objective) {
+                summary.add(sign * averages[0] + 0.0);
             }
             let mut behind = f64::NEG_INFINITY;
             for (i, (sign, c, scale)) in self.requirements.iter().enumerate() {
@@ -202,24 +207,26 @@ impl History {
             if run == 0 {
                 snapshot.first = multipliers.to_vec();
             }
-            if self.arrivals.len() <= run {
-                self.arrivals.push(Arrival { met_from: None, transient: f64::NEG_INFINITY });
+            if self.transients.len() <= run {
+                self.transients.push(Transient { met_from: None, worst: f64::NEG_INFINITY });
             }
-            let arrival = &mut self.arrivals[run];
-            arrival.met_from = if behind <= self.tolerance { arrival.met_from.or(Some(taken)) } else { None };
+            let transient = &mut self.transients[run];
+            transient.met_from =
+                if behind <= self.tolerance { transient.met_from.or(Some(taken)) } else { None };
             if taken >= self.steps / 10 {
-                arrival.transient = arrival.transient.max(behind);
+                transient.worst = transient.worst.max(behind);
             }
         }
         self.snapshots.push(snapshot);
         let done = self.snapshots.len() as u64;
         self.next =
             (done + 1..).map(|k| moment(k, self.steps)).find(|next| *next > taken).unwrap_or(u64::MAX);
-        // There is one at least: it was put there just now.
+        // Not empty: the snapshot was pushed above.
         &self.snapshots[self.snapshots.len() - 1]
     }
 
-    /// Adds runs that went on beside these, with the same moments. Where some were stopped early, what all have is kept.
+    /// Adds runs with the same moments. Where some were stopped early, the moments common to all
+    /// are kept.
     pub fn merge(&mut self, other: &Self) {
         self.snapshots.truncate(other.snapshots.len());
         for (mine, theirs) in self.snapshots.iter_mut().zip(&other.snapshots) {
@@ -233,7 +240,7 @@ impl History {
                 mine.shortfalls[i] = mine.shortfalls[i].max(theirs.shortfalls[i]);
             }
         }
-        self.arrivals.extend(&other.arrivals);
+        self.transients.extend(&other.transients);
     }
 
     /// R₁ … R_m.
@@ -241,7 +248,7 @@ impl History {
         self.requirements.iter().map(|(_, _, scale)| *scale)
     }
 
-    /// In the order of time.
+    /// The snapshots in the order of time.
     pub fn snapshots(&self) -> &[Snapshot] {
         &self.snapshots
     }
@@ -251,13 +258,13 @@ impl History {
         &self.detail
     }
 
-    /// One for each run.
-    pub fn arrivals(&self) -> &[Arrival] {
-        &self.arrivals
+    /// The transients, one for each run.
+    pub fn transients(&self) -> &[Transient] {
+        &self.transients
     }
 }
 
-/// The k-th moment, which is the last step for the last one; moments of short runs may coincide.
+/// The k-th moment; the last one is the last step. Moments of short runs may coincide.
 fn moment(k: u64, steps: u64) -> u64 {
     if k > History::MOMENTS {
         return u64::MAX;
@@ -276,26 +283,26 @@ mod tests {
         Specification::new(Some(Objective::minimize("cost")), requirements).unwrap()
     }
 
-    /// A run that has x for `late` steps and then not any more; signs are the paper's.
-    fn course(late: u64, steps: u64) -> History {
+    /// A run with x = 1 for `late` steps and then 0; signs are the paper's.
+    fn history(late: u64, steps: u64) -> History {
         let specification = specification();
         let mut dynamics =
             DualDynamics::new(specification.requirements().to_vec(), 0.1, EpochLength::Fixed(5)).unwrap();
-        let mut course = History::new(&specification, &[1.0], 0.01, steps);
+        let mut history = History::new(&specification, &[1.0], 0.01, steps);
         for t in 0..steps {
             let x = if t < late { -1.0 } else { 0.0 };
             dynamics.observe(&Rewards::new(vec![-2.0, x]).unwrap()).unwrap();
-            if course.is_due(t + 1) {
-                course.look(t + 1, [&dynamics]);
+            if history.is_due(t + 1) {
+                history.observe(t + 1, [&dynamics]);
             }
         }
-        course
+        history
     }
 
     #[test]
-    fn moments_are_spread_evenly_and_end_with_the_run() {
+    fn moments_are_evenly_spaced_and_end_with_the_run() {
         for steps in [1, 7, 400, 401, 1000, 123_457] {
-            let steps_seen: Vec<u64> = course(0, steps).snapshots().iter().map(|s| s.steps).collect();
+            let steps_seen: Vec<u64> = history(0, steps).snapshots().iter().map(|s| s.steps).collect();
             assert_eq!(*steps_seen.last().unwrap(), steps);
             assert_eq!(steps_seen.len() as u64, steps.min(History::MOMENTS));
             assert!(steps_seen.is_sorted_by(|a, b| a < b));
@@ -303,33 +310,33 @@ mod tests {
     }
 
     #[test]
-    fn snapshots_are_in_the_users_signs_and_merge() {
-        let (mut all, other) = (course(1000, 1000), course(0, 1000));
+    fn snapshots_have_the_users_signs_and_merge() {
+        let (mut all, other) = (history(1000, 1000), history(0, 1000));
         all.merge(&other);
         let last = all.snapshots().last().unwrap();
         assert_eq!((last.runs, last.averages[0].mean()), (2, 0.5));
-        assert_eq!((last.averages[0].least(), last.averages[0].most()), (0.0, 1.0));
+        assert_eq!((last.averages[0].min(), last.averages[0].max()), (0.0, 1.0));
         assert_eq!(last.objective.unwrap().mean(), 2.0);
         assert!((last.shortfalls[0] - 0.5).abs() < 1e-9, "x is 1 and may be 0.5: {last:?}");
         // The last 50 steps: ten epochs of 5, each with a multiplier of its own.
         assert_eq!(all.detail().len(), 11);
         assert_eq!(all.detail().last().unwrap(), &(1000, last.first.clone()));
-        let ahead = course(0, 1000);
+        let ahead = history(0, 1000);
         assert!((ahead.snapshots()[399].shortfalls[0] - 0.0).abs() < 1e-12, "λ never left 0");
         let json = serde_json::to_value(last).unwrap();
         assert_eq!(json["averages"][0], serde_json::json!([0.5, 0.0, 1.0]));
     }
 
     #[test]
-    fn a_run_arrives_when_it_is_behind_no_more() {
+    fn transient_ends_when_the_average_is_within_tolerance() {
         // x for 200 steps: the average is down at 0.51 after 200/0.51 = 393 steps.
-        let late = course(200, 1000);
-        let arrival = late.arrivals()[0];
-        assert_eq!(arrival.met_from, Some(393));
-        assert!((arrival.transient - 0.5).abs() < 1e-9);
-        let never = course(1000, 1000).arrivals()[0];
+        let late = history(200, 1000);
+        let transient = late.transients()[0];
+        assert_eq!(transient.met_from, Some(393));
+        assert!((transient.worst - 0.5).abs() < 1e-9);
+        let never = history(1000, 1000).transients()[0];
         assert_eq!(never.met_from, None);
-        let always = course(0, 1000).arrivals()[0];
-        assert_eq!((always.met_from, always.transient), (Some(3), -0.5));
+        let always = history(0, 1000).transients()[0];
+        assert_eq!((always.met_from, always.worst), (Some(3), -0.5));
     }
 }

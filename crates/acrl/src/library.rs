@@ -1,10 +1,14 @@
-//! A library of settled values: what a policy comes to when its weights are held.
+//! A library of evaluated policies: the long-run averages of π(·, w) under fixed weights.
+//!
+//! It is a set of policies with known values, over which generalized policy improvement chooses the
+//! best one (Barreto et al. 2017); its entries approximate a convex coverage set (Roijers et al.
+//! 2013), and the optimum over their mixtures is a linear program.
 
 use serde::{Deserialize, Serialize};
 
 use crate::mixture::{Mixture, best_mixture};
 
-/// One entry: the policy π(·, w) held for long, and the averages at which it settles.
+/// One evaluated policy π(·, w): its weights and its long-run averages.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LibraryEntry {
@@ -12,35 +16,36 @@ pub struct LibraryEntry {
     pub weights: Vec<f64>,
     /// V₀ … V_m.
     pub values: Vec<f64>,
-    /// Their standard errors; empty if they are taken as exact.
+    /// The standard errors of the values; empty if these are exact.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<f64>,
-    /// The steps over which they were measured; 0 if they are taken as exact.
+    /// The steps of the evaluation; 0 if the values are exact.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub steps: u64,
-    /// The place at which it settles, one of those from which the way to entries was measured.
+    /// The index of its stationary region, among those from which transients were measured.
     pub place: usize,
-    /// Σ (V − r) on the way here from each place: what a change to this entry costs.
+    /// Σ (V − r) of the transient from each region: the cost of a switch to this entry.
     pub travel: Vec<Vec<f64>>,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde requires")]
 fn is_zero(steps: &u64) -> bool {
     *steps == 0
 }
 
 impl LibraryEntry {
-    /// The variance of an average over so many steps of reward i, by what the visits differed.
+    /// The variance of an average of reward i over `steps` steps, by the standard error of the
+    /// evaluation.
     fn variance(&self, i: usize, steps: u64) -> f64 {
         let error = self.errors.get(i).copied().unwrap_or(0.0);
         error * error * self.steps as f64 / steps.max(1) as f64
     }
 }
 
-/// What π(·, w_j) settles at for many w_j.
+/// The long-run averages of π(·, w_j) for many w_j.
 ///
-/// It says what mixtures of the policy's behaviours can reach ([`PolicyLibrary::optimum`], and the diagnosis), where
-/// the multipliers belong, and it can steer an execution: instead of π(·, λ) hold the entry that is best at λ.
+/// It gives the best mixture of the policies ([`PolicyLibrary::optimum`], and the diagnosis),
+/// initial multipliers, and an alternative to π(·, λ) in an execution: the entry that is best at λ.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PolicyLibrary {
@@ -49,11 +54,18 @@ pub struct PolicyLibrary {
 }
 
 impl PolicyLibrary {
-    /// Σ λ_i R_i over R₀ from which on an objective hardly matters: its share in the weights is .05 then.
+    /// Σ λ_i R_i over R₀ above which requirements dominate: the objective's share in the weights is
+    /// below 0.05.
     pub const ALONE: f64 = 19.0;
+    /// The smallest initial multiplier with an objective, in units of R₀/R_i.
+    pub const LEAST_START: f64 = 0.5;
+    /// The smallest range of an average, as a share of its unit.
+    pub const LEAST_RANGE: f64 = 1.0 / 30.0;
+    /// The largest tolerance, as one over the distance between a bound and the worst entry.
+    pub const TOLERANCE_PARTS: f64 = 20.0;
 
-    /// argmax_j w·(v_j − d_j/n) for weights w = (1 or 0, λ): the entry to hold for the next n steps. d_j is what
-    /// the way costs from where the `current` entry is, and nothing for that one.
+    /// argmax_j w·(v_j − d_j/n) for weights w = (1 or 0, λ): the entry to use for the next n steps.
+    /// d_j is the cost of the switch from the `current` entry, and 0 for that one.
     pub fn best(&self, weights: &[f64], current: Option<usize>, steps: u64) -> Option<usize> {
         let dot = |v: &[f64]| -> f64 { weights.iter().zip(v).map(|(w, v)| w * v).sum() };
         let place = current.and_then(|j| self.entries.get(j)).map(|entry| entry.place);
@@ -66,33 +78,35 @@ impl PolicyLibrary {
         (0..values.len()).rev().max_by(|&a, &b| values[a].total_cmp(&values[b]))
     }
 
-    /// The best mixture of the entries that meets V_i ≥ c_i: an estimate of the optimum, and of λ*.
+    /// The best mixture of the entries that meets V_i ≥ c_i: an estimate of the optimum and of λ*.
     pub fn optimum(&self, bounds: &[f64]) -> Option<Mixture> {
         let vectors: Vec<&[f64]> = self.entries.iter().map(|entry| entry.values.as_slice()).collect();
         best_mixture(&vectors, bounds)
     }
 
-    /// λ₀ for an execution: the multipliers of the [optimum](Self::optimum), but at least half a unit of the
-    /// objective's range for a unit of each reward's, because settled values know nothing of the way from one behaviour to
-    /// the next; without an objective or an optimum, one unit. `scales` are R₀ … R_m.
+    /// λ₀ for an execution: the multipliers of the [optimum](Self::optimum), but at least half a
+    /// unit of the objective's range for a unit of each reward's
+    /// ([`LEAST_START`](Self::LEAST_START)), because the values do not include transients; without
+    /// an objective or an optimum, one unit. `scales` are R₀ … R_m.
     ///
-    /// Prices of values with errors may be anything; they count up to [`ALONE`](Self::ALONE) units. And the best of many such
-    /// values was lucky: so the start is where requirements would be met if all entries had a standard error less of
-    /// them, if they can be met then. A multiplier that is too large costs some of the objective until it has come down; one
-    /// that is too small, what is required.
+    /// The multipliers of inexact values are unreliable and limited to [`ALONE`](Self::ALONE)
+    /// units. The best of many noisy values is biased upwards (the optimizer's curse, Smith &
+    /// Winkler 2006): the optimum is that of values one standard error worse, if the requirements
+    /// can be met then. A multiplier that is too large costs some of the objective until it has
+    /// come down; one that is too small violates a requirement.
     pub fn start(&self, bounds: &[f64], scales: &[f64], objective: bool) -> Vec<f64> {
         let even = scales[1..].iter().map(|scale| scales[0] / scale);
         let most = if self.is_measured() { Self::ALONE } else { f64::INFINITY };
         match self.cautious().optimum(bounds).or_else(|| self.optimum(bounds)).filter(|_| objective) {
             Some(best) => {
                 let prices = best.multipliers.iter().zip(even);
-                prices.map(|(l, even)| l.clamp(0.5 * even, most * even)).collect()
+                prices.map(|(l, even)| l.clamp(Self::LEAST_START * even, most * even)).collect()
             }
             None => even.collect(),
         }
     }
 
-    /// The same with a standard error less of what is required.
+    /// The library with V₁ … V_m one standard error worse.
     fn cautious(&self) -> Self {
         let mut library = self.clone();
         for LibraryEntry { values, errors, .. } in &mut library.entries {
@@ -101,12 +115,12 @@ impl PolicyLibrary {
         library
     }
 
-    /// The settled averages V₁ … V_m, for a diagnosis.
+    /// The long-run averages V₁ … V_m of the entries, for a diagnosis.
     pub fn settled(&self) -> Vec<Vec<f64>> {
         self.entries.iter().map(|entry| entry.values[1..].to_vec()).collect()
     }
 
-    /// Their standard errors; empty if no entry has any.
+    /// The standard errors of these averages; empty if they are exact.
     pub fn settled_errors(&self) -> Vec<Vec<f64>> {
         if !self.is_measured() {
             return Vec::new();
@@ -116,34 +130,35 @@ impl PolicyLibrary {
         self.entries.iter().map(of).collect()
     }
 
-    /// Whether its values come with errors.
+    /// True if the values have standard errors.
     pub fn is_measured(&self) -> bool {
         self.entries.iter().any(|entry| !entry.errors.is_empty())
     }
 
-    /// The standard deviation of an average of V₀ … V_m over so many steps at weights that are held: the root mean square
-    /// over entries.
+    /// The standard deviations of averages of r₀ … r_m over `steps` steps under fixed weights: the
+    /// root mean square over entries.
     pub fn deviations(&self, rewards: usize, steps: u64) -> Vec<f64> {
         let n = self.entries.len().max(1) as f64;
         let variance = |i: usize| self.entries.iter().map(|entry| entry.variance(i, steps)).sum::<f64>() / n;
         (0..rewards).map(|i| variance(i).sqrt()).collect()
     }
 
-    /// How far averages over an epoch range, in place of `units` that were measured over a few steps: R₀ … R_m for the dual
-    /// dynamics.
+    /// The ranges R₀ … R_m of averages over an epoch for the dual dynamics, in place of `units`,
+    /// the ranges U₀ … U_m of rewards over a few steps.
     ///
-    /// R_i of a requirement is how far the entries lie apart, or twice the deviation within one if that is more, as multipliers
-    /// are not to follow chance; and a thirtieth of the unit at least. A policy was trained to weigh rewards in `units`, and
-    /// what it does changes where λ_i is some U₀/U_i. So R₀ is U₀ times the (geometric) mean of R_i/U_i, and a deficit
-    /// of R_i moves λ_i by as much of that as a deficit of U_i would have done before.
+    /// R_i of a requirement is the range over the entries, or twice the standard deviation within
+    /// one if that is larger, so that multipliers do not follow noise; and at least
+    /// [`LEAST_RANGE`](Self::LEAST_RANGE) units. A policy trained with rewards in `units` changes
+    /// its behaviour where λ_i is about U₀/U_i. So R₀ is U₀ times the geometric mean of R_i/U_i,
+    /// and a deficit of R_i moves λ_i by the same share of it as a deficit of U_i did.
     ///
-    /// If nobody knows how averages deviate, all are a whole unit at least.
+    /// If the values have no standard errors, every range is at least one unit.
     pub fn ranges(&self, units: &[f64], epoch: u64) -> Vec<f64> {
         let deviations = self.deviations(units.len(), epoch);
-        let least = if self.is_measured() { 1.0 / 30.0 } else { 1.0 };
+        let least = if self.is_measured() { Self::LEAST_RANGE } else { 1.0 };
         let range = |(i, unit): (usize, &f64)| {
-            let had = || self.entries.iter().map(|entry| entry.values[i]);
-            let width = had().fold(f64::NEG_INFINITY, f64::max) - had().fold(f64::INFINITY, f64::min);
+            let values = || self.entries.iter().map(|entry| entry.values[i]);
+            let width = values().fold(f64::NEG_INFINITY, f64::max) - values().fold(f64::INFINITY, f64::min);
             width.max(2.0 * deviations[i]).max(least * unit)
         };
         let mut ranges: Vec<f64> = units.iter().enumerate().map(range).collect();
@@ -155,13 +170,15 @@ impl PolicyLibrary {
         ranges
     }
 
-    /// The certified shortfalls that count as met: `share` of the ranges R₁ … R_m, but no more than a twentieth of what a
-    /// requirement asks for, c_i − min_j V_ij. An agent that neglects it altogether never meets it.
+    /// The tolerances of certified shortfalls: `share` of the ranges R₁ … R_m, but at most a
+    /// twentieth ([`TOLERANCE_PARTS`](Self::TOLERANCE_PARTS)) of the distance c_i − min_j V_ij
+    /// between a bound and the worst entry, so that an agent that ignores the requirement never
+    /// meets it.
     pub fn tolerances(&self, share: f64, bounds: &[f64], scales: &[f64]) -> Vec<f64> {
         let tolerance = |(i, (bound, scale)): (usize, (&f64, &f64))| {
             let least = self.entries.iter().map(|entry| entry.values[i + 1]).fold(f64::INFINITY, f64::min);
             let asked = bound - least;
-            if asked > 0.0 { (share * scale).min(asked / 20.0) } else { share * scale }
+            if asked > 0.0 { (share * scale).min(asked / Self::TOLERANCE_PARTS) } else { share * scale }
         };
         bounds.iter().zip(scales).enumerate().map(tolerance).collect()
     }
@@ -188,19 +205,19 @@ mod tests {
     }
 
     #[test]
-    fn the_best_entry_is_kept_until_another_is_worth_the_way() {
+    fn best_entry_is_kept_until_another_is_worth_the_switch() {
         let library = library();
         assert_eq!(library.best(&[1.0, 1.1, 0.0], None, 100), Some(1));
-        // 20 steps of 100 are lost on the way: 1.2·(.9 − .2) < .9 < 1.4·(.9 − .2).
+        // A switch costs 20 steps of 100: 1.2·(0.9 − 0.2) < 0.9 < 1.4·(0.9 − 0.2).
         assert_eq!(library.best(&[1.0, 1.2, 0.0], Some(0), 100), Some(0));
         assert_eq!(library.best(&[1.0, 1.4, 0.0], Some(0), 100), Some(1));
-        // Over a longer time the way matters less.
+        // Over more steps the switch matters less.
         assert_eq!(library.best(&[1.0, 1.2, 0.0], Some(0), 1000), Some(1));
         assert_eq!(PolicyLibrary::default().best(&[1.0], None, 1), None);
     }
 
     #[test]
-    fn its_optimum_has_prices() {
+    fn optimum_has_multipliers() {
         let best = library().optimum(&[0.3, 0.3]).unwrap();
         assert!((best.value - 0.3).abs() < 1e-12);
         assert!(best.multipliers.iter().all(|l| (l - 1.0).abs() < 1e-12));
@@ -211,7 +228,7 @@ mod tests {
         assert_eq!(library().start(&[0.3, -1.0], &scales, false), [1.0, 0.25]);
     }
 
-    /// A cost of .11 or .02 per step, in bursts: 3,000 steps of each with a standard error of .02.
+    /// A cost of 0.11 or 0.02 per step, in bursts: 3,000 steps of each with a standard error of 0.02.
     fn bursts() -> PolicyLibrary {
         let entry = |values: [f64; 2]| LibraryEntry {
             weights: vec![1.0, 0.0],
@@ -224,31 +241,29 @@ mod tests {
     }
 
     #[test]
-    fn ranges_are_those_of_averages() {
-        // In a single step the cost is 0 or 1; over an epoch of 400 steps it deviates by .02·√(3000/400) = .055.
+    fn ranges_are_those_of_averages_over_an_epoch() {
+        // In a single step the cost is 0 or 1; over an epoch of 400 steps its standard deviation is
+        // 0.02·√(3000/400) = 0.055.
         let expected = 0.04 * 7.5f64.sqrt();
         let ranges = bursts().ranges(&[0.2, 1.0], 400);
         assert!((ranges[1] - expected).abs() < 1e-12, "{ranges:?}");
-        assert!(
-            (ranges[0] - 0.2 * expected).abs() < 1e-12,
-            "weighed against each other as before: {ranges:?}"
-        );
-        // Averages over long epochs hardly deviate: the entries are .09 apart.
+        assert!((ranges[0] - 0.2 * expected).abs() < 1e-12, "the ratio of the units is kept: {ranges:?}");
+        // Averages over long epochs hardly vary: the entries are 0.09 apart.
         let ranges = bursts().ranges(&[0.2, 1.0], 40_000);
         assert!((ranges[1] - 0.09).abs() < 1e-12, "{ranges:?}");
-        // One that never differs has some range all the same.
+        // A constant reward has the smallest range.
         let one = PolicyLibrary { entries: vec![bursts().entries[0].clone()] };
         assert!((one.ranges(&[0.3, 1.2], 1 << 40)[1] - 0.04).abs() < 1e-12);
         assert_eq!(
             library().ranges(&[1.0, 0.5, 2.0], 400),
             [1.0, 0.9, 2.0],
-            "without errors it is only widened"
+            "without errors ranges are only widened"
         );
         assert_eq!(PolicyLibrary::default().ranges(&[3.0], 400), [3.0]);
     }
 
     #[test]
-    fn values_with_errors_start_on_the_safe_side() {
+    fn inexact_values_start_at_pessimistic_multipliers() {
         let entry = |values: [f64; 2], error: f64| LibraryEntry {
             weights: vec![1.0, 1.0],
             values: values.to_vec(),
@@ -260,23 +275,20 @@ mod tests {
             entries: vec![entry([1.0, -0.1], error), entry([0.8, -0.04], error), entry([0.0, 0.0], error)],
         };
         let start = |error: f64| of(error).start(&[-0.05], &[1.0, 1.0], true)[0];
-        // By their face the first two do; if they were lucky, the last one is needed, which is dear.
+        // At face value the first two suffice; one standard error worse, the expensive last one is
+        // needed.
         assert!((start(1e-9) - 0.2 / 0.06).abs() < 1e-3, "{}", start(1e-9));
         assert!((start(0.02) - 19.0).abs() < 1e-9, "{}", start(0.02));
-        assert!(
-            (start(0.2) - 0.2 / 0.06).abs() < 1e-3,
-            "if nothing is enough, by their face: {}",
-            start(0.2)
-        );
+        assert!((start(0.2) - 0.2 / 0.06).abs() < 1e-3, "if nothing suffices, at face value: {}", start(0.2));
     }
 
     #[test]
-    fn a_tolerance_is_small_beside_what_is_asked() {
+    fn tolerance_is_a_twentieth_of_the_distance_from_the_worst_entry() {
         let tolerances = |bound: f64, scale: f64| bursts().tolerances(0.005, &[bound], &[scale])[0];
         assert_eq!(tolerances(-0.025, 0.2), 0.001, "a share of the range");
-        assert!((tolerances(-0.10, 1.0) - 0.0005).abs() < 1e-12, "a twentieth of .11 − .10");
-        assert_eq!(tolerances(-1000.0, 0.2), 0.001, "nothing is asked");
-        // A reward that never was had: .005 of a range of 1 would be more than all that is required.
+        assert!((tolerances(-0.10, 1.0) - 0.0005).abs() < 1e-12, "a twentieth of 0.11 − 0.10");
+        assert_eq!(tolerances(-1000.0, 0.2), 0.001, "every entry meets the bound");
+        // A reward that was always 0: 0.005 of a range of 1 would exceed the bound.
         let entry =
             LibraryEntry { weights: vec![0.0, 1.0], values: vec![0.0, 0.0], ..LibraryEntry::default() };
         let never = PolicyLibrary { entries: vec![entry] }.tolerances(0.005, &[0.00353], &[1.0])[0];
@@ -284,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn old_entries_are_read_and_written_as_they_were() {
+    fn exact_entries_are_stored_without_errors_and_steps() {
         let text = r#"{"weights":[0.5,0.5],"values":[1.0,2.0],"place":0,"travel":[]}"#;
         let entry: LibraryEntry = serde_json::from_str(text).unwrap();
         assert_eq!((entry.steps, entry.errors.len()), (0, 0));

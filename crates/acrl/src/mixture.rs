@@ -1,8 +1,8 @@
-//! Mixtures of value vectors: the best one, and how far the requirements can be met at all.
+//! Mixtures of value vectors: the best feasible one, and the largest slack of the requirements.
 //!
 //! A policy that switches between behaviours with long-run values v_j, spending a share p_j of its
-//! time on each, attains Σ p_j v_j. So questions about what can be attained are small linear
-//! programs over the v_j.
+//! time on each, attains Σ p_j v_j. So attainability is a small linear program
+//! over the v_j.
 
 use crate::simplex::maximise;
 
@@ -13,9 +13,9 @@ pub struct Mixture {
     pub weights: Vec<f64>,
     /// Σ p_j v_{0j}.
     pub value: f64,
-    /// λ: what one unit of each bound costs.
+    /// λ: the price of one unit of each bound.
     pub multipliers: Vec<f64>,
-    /// Whether other multipliers may be as good, because the vertex is degenerate.
+    /// True if the vertex is degenerate, so that the multipliers may not be unique.
     pub degenerate: bool,
 }
 
@@ -60,13 +60,13 @@ pub fn best_mixture<V: AsRef<[f64]>>(vectors: &[V], bounds: &[f64]) -> Option<Mi
     Some(Mixture { weights, value, multipliers, degenerate: vertex.degenerate })
 }
 
-/// Weights that add up to 1, whatever was rounded.
+/// Weights that add up to 1 despite rounding.
 fn shares(x: &[f64]) -> Vec<f64> {
     let total: f64 = x.iter().sum();
     x.iter().map(|p| p / total).collect()
 }
 
-/// The value of the game between a mixture and the requirement that is worst off.
+/// The value of the matrix game between a mixture and the worst requirement.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Game {
     /// max_p min_i (Σ p_j v_j − c)_i / R_i; negative if no mixture meets the requirements.

@@ -38,7 +38,7 @@ impl Multipliers {
         self.0.len()
     }
 
-    /// Whether there are no requirements at all.
+    /// True without requirements.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -48,7 +48,7 @@ impl Multipliers {
         self.0.iter().sum()
     }
 
-    /// The projected step λ_i ← \[λ_i + d_i\]₊, which is how multipliers move; whether the result is a number.
+    /// The projected step λ_i ← \[λ_i + d_i\]₊; false and without effect if the result is not finite.
     #[inline]
     pub(crate) fn step(&mut self, i: usize, d: f64) -> bool {
         let moved = self.0[i] + d;
@@ -61,7 +61,7 @@ impl Multipliers {
 
     /// The weights on which Π(λ) depends: with an objective w = (1, λ)/(1 + Σλ), without one
     /// w = (0, λ)/Σλ, uniform at λ = 0. They are nonnegative and add up to 1, so a policy trained
-    /// on all of them is never asked about a multiplier outside what it was trained on.
+    /// on the simplex covers all multipliers.
     ///
     /// ```
     /// let lambda = acrl::Multipliers::new(vec![1.0, 2.0])?;
@@ -77,7 +77,7 @@ impl Multipliers {
             weights.push(first / total);
             weights.extend(self.0.iter().map(|l| l / total));
         } else {
-            // λ = 0 without an objective, or a sum that overflows: no direction is better than another.
+            // λ = 0 without an objective, or a sum that overflows: uniform weights.
             weights.push(0.0);
             weights.extend(self.0.iter().map(|_| 1.0 / self.len().max(1) as f64));
         }

@@ -1,4 +1,4 @@
-//! A short list of named things that is a map in JSON, in its own order.
+//! A list of named values, serialised as a map in its own order.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -27,7 +27,7 @@ impl<T> Named<T> {
         self.0.len()
     }
 
-    /// Whether there is none.
+    /// True if there are no pairs.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

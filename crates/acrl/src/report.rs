@@ -1,4 +1,4 @@
-//! What several runs of one agent amount to.
+//! The report on several runs of one agent.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,9 +9,9 @@ use crate::{Diagnosis, DiagnosisInput, Direction, Execution, MultiplierStatistic
 pub struct RunReport {
     /// The mean over runs of each average, in the user's signs.
     pub averages: Named<f64>,
-    /// The average in the worst run, on the side that hurts.
+    /// The average in the worst run.
     pub worst: Named<f64>,
-    /// Each requirement's standing.
+    /// The report on each requirement.
     pub requirements: Named<RequirementReport>,
     /// Each multiplier after the first tenth: last and mean over runs, min and max of all.
     pub multipliers: Named<MultiplierStatistics>,
@@ -21,11 +21,11 @@ pub struct RunReport {
     pub runs: usize,
     /// T₀ at the end (of the run in which it is longest).
     pub epoch: u64,
-    /// What is the matter, if anything.
+    /// The diagnosis.
     pub diagnosis: Diagnosis,
 }
 
-/// How one requirement stands, in the user's signs.
+/// The report on one requirement, in the user's signs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RequirementReport {
     /// The bound.
@@ -40,39 +40,38 @@ pub struct RequirementReport {
     pub met: bool,
     /// In every run the plain average satisfies the bound.
     pub strict: bool,
-    /// How far the average is behind in the worst run; 0 if it is not.
+    /// The violation of the bound in the worst run; 0 if there is none.
     pub shortfall: f64,
-    /// The certified shortfall in the worst run.
-    pub certificate: f64,
-    /// How large the certified shortfall may be.
+    /// The certified shortfall in the worst run: a proven upper bound on the violation.
+    pub certified_shortfall: f64,
+    /// The tolerance of the certified shortfall.
     pub tolerance: f64,
 }
 
 impl RunReport {
-    /// Sums up runs of one specification. `symptoms` brings what is known beside the runs (bounds,
-    /// scales, tolerances, the exact model, reward vectors seen, settled averages); what the runs
-    /// themselves show is filled in here. `None` without a run.
+    /// The report on runs of one specification. `input` has what is known beside the runs (scales,
+    /// tolerances, the exact model, observed reward vectors, the library's averages); the
+    /// statistics of the runs are filled in here. `None` without a run.
     pub fn new<S>(
         specification: &Specification,
         runs: &[Execution<S>],
-        mut symptoms: DiagnosisInput<'_>,
+        mut input: DiagnosisInput<'_>,
     ) -> Option<Self> {
         let first = runs.first()?;
         let m = specification.requirements().len();
         let mean = |f: &dyn Fn(&Execution<S>) -> f64| runs.iter().map(f).sum::<f64>() / runs.len() as f64;
-        let most = |f: &dyn Fn(&Execution<S>) -> f64| runs.iter().map(f).fold(f64::NEG_INFINITY, f64::max);
-        let least = |f: &dyn Fn(&Execution<S>) -> f64| runs.iter().map(f).fold(f64::INFINITY, f64::min);
-        symptoms.names = specification.names();
-        symptoms.bounds = specification.bounds();
-        symptoms.shortfalls =
-            (0..m).map(|i| most(&|run| run.certificate.requirements[i].shortfall)).collect();
+        let max = |f: &dyn Fn(&Execution<S>) -> f64| runs.iter().map(f).fold(f64::NEG_INFINITY, f64::max);
+        let min = |f: &dyn Fn(&Execution<S>) -> f64| runs.iter().map(f).fold(f64::INFINITY, f64::min);
+        input.names = specification.names();
+        input.bounds = specification.bounds();
+        input.shortfalls = (0..m).map(|i| max(&|run| run.certificate.requirements[i].shortfall)).collect();
         let size = |run: &Execution<S>| {
-            let multipliers = run.last.multipliers.as_slice().iter().zip(&symptoms.scales);
+            let multipliers = run.last.multipliers.as_slice().iter().zip(&input.scales);
             multipliers.map(|(l, r)| l * r).sum::<f64>()
         };
-        symptoms.size = most(&size);
-        symptoms.updates = runs.iter().map(|run| run.epochs).min().unwrap_or(0);
-        symptoms.growth = (0..m).map(|i| most(&|run| run.growth[i])).collect();
+        input.multiplier_size = max(&size);
+        input.updates = runs.iter().map(|run| run.epochs).min().unwrap_or(0);
+        input.deficit_rates = (0..m).map(|i| max(&|run| run.deficit_rates[i])).collect();
 
         let objective = specification.objective();
         let named = |f: &dyn Fn(usize) -> f64| -> Named<f64> {
@@ -86,17 +85,17 @@ impl RunReport {
         };
         let requirements = specification.requirements().iter().enumerate().map(|(i, r)| {
             let certified = |run: &Execution<S>| run.certificate.requirements[i].clone();
-            let shortfall = most(&|run| certified(run).measured_shortfall());
+            let shortfall = max(&|run| certified(run).measured_shortfall());
             let report = RequirementReport {
                 bound: r.bound(),
                 direction: r.direction(),
                 average: r.sign() * mean(&|run| run.averages.requirements()[i]) + 0.0,
-                worst: r.sign() * least(&|run| run.averages.requirements()[i]) + 0.0,
-                met: symptoms.shortfalls[i] <= symptoms.tolerances[i],
+                worst: r.sign() * min(&|run| run.averages.requirements()[i]) + 0.0,
+                met: input.shortfalls[i] <= input.tolerances[i],
                 strict: shortfall == 0.0,
                 shortfall,
-                certificate: symptoms.shortfalls[i],
-                tolerance: symptoms.tolerances[i],
+                certified_shortfall: input.shortfalls[i],
+                tolerance: input.tolerances[i],
             };
             (r.name().to_owned(), report)
         });
@@ -104,24 +103,24 @@ impl RunReport {
             let statistics = MultiplierStatistics {
                 last: mean(&|run| run.multipliers[i].last),
                 mean: mean(&|run| run.multipliers[i].mean),
-                min: least(&|run| run.multipliers[i].min),
-                max: most(&|run| run.multipliers[i].max),
+                min: min(&|run| run.multipliers[i].min),
+                max: max(&|run| run.multipliers[i].max),
             };
             (r.name().to_owned(), statistics)
         });
         Some(Self {
             averages: named(&|i| mean(&|run| run.averages.as_slice()[i])),
-            worst: named(&|i| least(&|run| run.averages.as_slice()[i])),
+            worst: named(&|i| min(&|run| run.averages.as_slice()[i])),
             requirements: requirements.collect(),
             multipliers: multipliers.collect(),
             steps: first.steps,
             runs: runs.len(),
             epoch: runs.iter().map(|run| run.epoch).max().unwrap_or(first.epoch),
-            diagnosis: Diagnosis::judge(&symptoms),
+            diagnosis: Diagnosis::judge(&input),
         })
     }
 
-    /// Whether every requirement is met in every run.
+    /// True if every requirement is met in every run.
     pub fn met(&self) -> bool {
         self.requirements.iter().all(|(_, r)| r.met)
     }

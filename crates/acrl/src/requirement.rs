@@ -1,4 +1,4 @@
-//! What the agent must achieve: an objective and named requirements.
+//! The specification: an objective and named requirements on long-run averages.
 
 use std::fmt;
 use std::str::FromStr;
@@ -18,7 +18,7 @@ pub enum Direction {
     AtMost,
 }
 
-/// Whether an objective is maximised or minimised.
+/// The direction of an objective.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Goal {
@@ -49,7 +49,7 @@ impl Objective {
         Self { reward: reward.into(), goal: Goal::Minimize }
     }
 
-    /// +1 or −1: what turns the reward into the r₀ that is maximised.
+    /// +1 or −1: the sign of the reward in r₀, which is maximised.
     pub fn sign(&self) -> f64 {
         if self.goal == Goal::Maximize { 1.0 } else { -1.0 }
     }
@@ -107,13 +107,13 @@ impl Requirement {
         Self::new(reward, Direction::AtMost, bound)
     }
 
-    /// The same requirement under another name.
+    /// The requirement under another name.
     pub fn named(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
     }
 
-    /// What it is called in reports.
+    /// The name in reports.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -238,12 +238,12 @@ impl Specification {
         self.requirements.iter().map(|r| r.name.clone()).collect()
     }
 
-    /// The same specification with another objective.
+    /// The specification with another objective.
     pub fn with_objective(&self, objective: Option<Objective>) -> Self {
         Self { objective, requirements: self.requirements.clone() }
     }
 
-    /// The same specification with one requirement more, or with the bound of the requirement on
+    /// The specification with one requirement more, or with the bound of the requirement on
     /// the same reward and side replaced.
     pub fn require(&self, requirement: Requirement) -> Result<Self, Error> {
         let mut requirements = self.requirements.clone();
@@ -277,7 +277,7 @@ impl Specification {
         }
     }
 
-    /// Looks the rewards up among the names that an environment or model gives them.
+    /// Resolves the names of the rewards among those of an environment or model.
     pub fn bind(&self, reward_names: &[String]) -> Result<Scoring, Error> {
         let find = |name: &str| {
             reward_names
@@ -298,7 +298,7 @@ impl Specification {
     }
 }
 
-/// How named rewards become r₀ … r_m: which one, and with which sign.
+/// The map from named rewards to r₀ … r_m: indices and signs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scoring {
     rewards: usize,
@@ -312,12 +312,12 @@ impl Scoring {
         self.requirements.len()
     }
 
-    /// Whether there are no requirements.
+    /// True without requirements.
     pub fn is_empty(&self) -> bool {
         self.requirements.is_empty()
     }
 
-    /// Whether there is an objective (else r₀ = 0).
+    /// True if there is an objective (else r₀ = 0).
     pub fn has_objective(&self) -> bool {
         self.objective.is_some()
     }
@@ -327,7 +327,8 @@ impl Scoring {
         std::iter::once(self.objective).chain(self.requirements.iter().copied().map(Some))
     }
 
-    /// Writes r₀ … r_m of the named rewards into `rewards`; an error names a reward that is not finite.
+    /// Writes r₀ … r_m of the named rewards into `rewards`; an error names a reward that is not
+    /// finite.
     #[inline]
     pub fn score(&self, named: &[f64], rewards: &mut Rewards) -> Result<(), Error> {
         arity("rewards of the environment", self.rewards, named.len())?;
@@ -346,7 +347,7 @@ impl Scoring {
         Ok(())
     }
 
-    /// The same for a batch: writes a row for each of r₀ … r_m.
+    /// Writes a row for each of r₀ … r_m of a batch; an error names a reward that is not finite.
     pub(crate) fn score_rows(&self, named: &BatchMatrix, rewards: &mut BatchMatrix) -> Result<(), Error> {
         for (i, term) in self.terms().enumerate() {
             let out = rewards.row_mut(i);
@@ -390,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn the_two_sides_of_a_reward_get_names_of_their_own() {
+    fn two_sides_of_a_reward_get_distinct_names() {
         let base = Specification::new(None, vec![Requirement::at_least("x", 0.1).unwrap()]).unwrap();
         assert_eq!(base.names(), ["x"]);
         let both = base.require(Requirement::at_most("x", 0.4).unwrap()).unwrap();
@@ -400,14 +401,14 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_reward_is_named_with_the_known_ones() {
+    fn unknown_reward_is_reported_with_the_known_ones() {
         let s = Specification::new(Some(Objective::maximize("r9")), vec![]).unwrap();
         let error = s.bind(&["r0".into(), "r1".into()]).unwrap_err();
         assert_eq!(error.to_string(), "unknown reward 'r9': the rewards of this problem are r0, r1");
     }
 
     #[test]
-    fn a_reward_that_is_not_finite_is_refused() {
+    fn non_finite_rewards_are_rejected() {
         let s = Specification::new(None, vec![Requirement::at_least("x", 0.1).unwrap()]).unwrap();
         let scoring = s.bind(&["x".into()]).unwrap();
         let mut rewards = Rewards::zeros(1);

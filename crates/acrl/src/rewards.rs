@@ -1,4 +1,4 @@
-//! One step's rewards, and their long-run averages.
+//! The rewards of one step, and their long-run averages.
 
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +23,7 @@ impl Rewards {
         Ok(Self(values))
     }
 
-    /// m + 1 zeros, to be written into.
+    /// m + 1 zeros.
     pub fn zeros(m: usize) -> Self {
         Self(vec![0.0; m + 1])
     }
@@ -46,7 +46,7 @@ impl Rewards {
         &self.0
     }
 
-    /// For code of this crate that checks what it writes.
+    /// For code of this crate that checks the values it writes.
     #[inline]
     pub(crate) fn as_mut_slice(&mut self) -> &mut [f64] {
         &mut self.0
@@ -92,7 +92,7 @@ impl Values {
         &self.0
     }
 
-    /// Whether V_i ≥ c_i − `tolerance` for every i.
+    /// True if V_i ≥ c_i − `tolerance` for every i.
     pub fn meets(&self, bounds: &[f64], tolerance: f64) -> bool {
         self.requirements().iter().zip(bounds).all(|(v, c)| *v >= c - tolerance)
     }

@@ -1,6 +1,8 @@
-//! The one random number generator that is passed to everything that needs randomness.
+//! The random number generator that is passed to everything that needs randomness.
 
-use rand_core::{Rng as _, SeedableRng};
+use std::convert::Infallible;
+
+use rand_core::{Rng as _, SeedableRng, TryRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +17,7 @@ use serde::{Deserialize, Serialize};
 pub struct Rng(Xoshiro256PlusPlus);
 
 impl Rng {
-    /// The generator of a seed.
+    /// The generator with a seed.
     pub fn new(seed: u64) -> Self {
         Self(Xoshiro256PlusPlus::seed_from_u64(seed))
     }
@@ -39,7 +41,7 @@ impl Rng {
         (self.bits() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
 
-    /// A number drawn from the normal distribution with mean 0 and variance 1 (Box and Muller's method).
+    /// A number drawn from the normal distribution with mean 0 and variance 1 (Box & Muller 1958).
     #[inline]
     pub fn normal(&mut self) -> f64 {
         let radius = (-2.0 * (1.0 - self.uniform()).ln()).sqrt();
@@ -67,6 +69,24 @@ impl Rng {
     }
 }
 
+/// For distributions and crates that are generic over `rand_core`.
+impl TryRng for Rng {
+    type Error = Infallible;
+
+    fn try_next_u32(&mut self) -> Result<u32, Infallible> {
+        self.0.try_next_u32()
+    }
+
+    #[inline]
+    fn try_next_u64(&mut self) -> Result<u64, Infallible> {
+        self.0.try_next_u64()
+    }
+
+    fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), Infallible> {
+        self.0.try_fill_bytes(bytes)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::Rng;
@@ -80,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn normal_numbers_have_the_moments_they_should() {
+    fn normal_draws_have_the_moments_of_a_normal_distribution() {
         let mut rng = Rng::new(1);
         let draws: Vec<f64> = (0..200_000).map(|_| rng.normal()).collect();
         let moment = |k: i32| draws.iter().map(|x| x.powi(k)).sum::<f64>() / draws.len() as f64;
@@ -88,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_draw_never_lands_on_an_impossible_outcome() {
+    fn weighted_never_draws_an_outcome_of_probability_zero() {
         let mut rng = Rng::new(5);
         assert!((0..10_000).all(|_| [1, 2].contains(&rng.weighted(&[0.0, 0.3, 0.7 - 1e-12, 0.0]))));
     }

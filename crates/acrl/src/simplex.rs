@@ -1,20 +1,22 @@
 //! A dense two-phase simplex for the small linear programs of [`crate::mixture`].
 //!
-//! They have m + 1 rows and need what general-purpose solvers in pure Rust do not give together: an
-//! exact vertex (few policies in a mixture), its duals (the multipliers), and no tolerance that
-//! leaks into the sixth digit.
+//! They have m + 1 rows and need three properties that general-purpose solvers in pure Rust do not
+//! offer together: an exact vertex (few policies in a mixture), its duals (the multipliers), and
+//! full precision.
 
 /// An optimal vertex of max {cᵀx : A x = b, x ≥ 0}.
 pub(crate) struct Vertex {
-    /// x.
+    /// The primal solution x.
     pub(crate) x: Vec<f64>,
-    /// y with Aᵀy ≥ c and bᵀy = cᵀx.
+    /// The dual solution y with Aᵀy ≥ c and bᵀy = cᵀx.
     pub(crate) duals: Vec<f64>,
-    /// Whether a basic variable is zero, so that the duals may not be unique.
+    /// True if a basic variable is zero, so that the duals may not be unique.
     pub(crate) degenerate: bool,
 }
 
+/// The smallest pivot.
 const PIVOT: f64 = 1e-9;
+/// The smallest reduced cost that improves.
 const REDUCED_COST: f64 = 1e-11;
 
 /// Solves max {cᵀx : A x = b, x ≥ 0} with b ≥ 0; `None` if it is infeasible or unbounded.
@@ -40,7 +42,8 @@ pub(crate) fn maximise(c: &[f64], rows: &[Vec<f64>], b: &[f64]) -> Option<Vertex
     if infeasibility > 1e-9 {
         return None;
     }
-    // Artificial variables at zero leave the basis where they can; where they cannot the row is redundant.
+    // Artificial variables at zero leave the basis where they can; where they cannot the row is
+    // redundant.
     for i in 0..m {
         let column = (0..n).find(|&j| tableau[i][j].abs() > PIVOT);
         if let (true, Some(j)) = (basis[i] >= n, column) {
@@ -110,8 +113,9 @@ fn pivot(tableau: &mut [Vec<f64>], basis: &mut [usize], row: usize, column: usiz
     basis[row] = column;
 }
 
-/// Solves for the final basis from the original data, which removes what pivoting has rounded. Where the
-/// basis is so ill-conditioned that this leaves the feasible set, the pivoted values stay.
+/// Solves for the final basis from the original data, which removes what pivoting has rounded.
+/// Where the basis is so ill-conditioned that this leaves the feasible set, the pivoted values
+/// stay.
 fn polish(c: &[f64], rows: &[Vec<f64>], b: &[f64], basis: &[usize], rounded: &[f64]) -> Vertex {
     let (m, n) = (rows.len(), c.len());
     let entry = |i: usize, j: usize| match basis[j].checked_sub(n) {
@@ -168,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_textbook_program_and_its_duals() {
+    fn textbook_program_has_its_duals() {
         // max 3x + 5y, x ≤ 4, 2y ≤ 12, 3x + 2y ≤ 18.
         let rows =
             vec![vec![1.0, 0.0, 1.0, 0.0, 0.0], vec![0.0, 2.0, 0.0, 1.0, 0.0], vec![3.0, 2.0, 0.0, 0.0, 1.0]];
@@ -186,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_redundant_row_does_no_harm() {
+    fn redundant_rows_are_allowed() {
         let v = maximise(&[1.0, 2.0], &[vec![1.0, 1.0], vec![2.0, 2.0]], &[1.0, 2.0]).unwrap();
         assert!((v.x[1] - 1.0).abs() < 1e-12);
     }

@@ -1,8 +1,8 @@
-//! Problems whose states are vectors of numbers, stepped many at a time.
+//! Vectorised environments and policies: the interface of learners and of batched execution.
 //!
-//! A batch is a struct of arrays: [`BatchMatrix`] holds one row per quantity and one column, a *environment*, per
-//! independent copy of the problem. An environment says how environments move and holds none of them itself, so
-//! that copies can be stored, restored, moved to another thread or continued to the bit.
+//! A batch is a struct of arrays: [`BatchMatrix`] holds one row per quantity and one column per
+//! environment. A [`VecEnv`] holds parameters only and no state, so that states can be stored,
+//! restored, moved to another thread and continued bit-identically.
 
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -17,22 +17,22 @@ pub struct BatchMatrix {
 }
 
 impl BatchMatrix {
-    /// All zeros.
+    /// A matrix of zeros.
     pub fn zeros(rows: usize, num_envs: usize) -> Self {
         Self { num_envs, values: vec![0.0; rows * num_envs] }
     }
 
-    /// The number of quantities.
+    /// The number of rows.
     pub fn len(&self) -> usize {
         self.values.len().checked_div(self.num_envs).unwrap_or(0)
     }
 
-    /// Whether there is nothing in it.
+    /// True if it has no elements.
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()
     }
 
-    /// The number of copies.
+    /// The number of columns.
     #[inline]
     pub fn num_envs(&self) -> usize {
         self.num_envs
@@ -44,13 +44,13 @@ impl BatchMatrix {
         &self.values[row * self.num_envs..(row + 1) * self.num_envs]
     }
 
-    /// The same, to write.
+    /// One quantity in all environments, mutable.
     #[inline]
     pub fn row_mut(&mut self, row: usize) -> &mut [f64] {
         &mut self.values[row * self.num_envs..(row + 1) * self.num_envs]
     }
 
-    /// `N` consecutive rows from `first` on, to write at once.
+    /// `N` consecutive rows from `first` on, mutable at once.
     #[inline]
     pub fn rows_mut<const N: usize>(&mut self, first: usize) -> [&mut [f64]; N] {
         let mut chunks = self.values[first * self.num_envs..].chunks_exact_mut(self.num_envs.max(1));
@@ -63,7 +63,7 @@ impl BatchMatrix {
         self.values[row * self.num_envs + env]
     }
 
-    /// Sets it.
+    /// Sets one quantity in one environment.
     #[inline]
     pub fn set(&mut self, row: usize, env: usize, value: f64) {
         self.values[row * self.num_envs + env] = value;
@@ -86,7 +86,7 @@ impl BatchMatrix {
         &self.values
     }
 
-    /// The same, to write.
+    /// All numbers, row after row, mutable.
     pub fn as_mut_slice(&mut self) -> &mut [f64] {
         &mut self.values
     }
@@ -95,10 +95,10 @@ impl BatchMatrix {
 /// A range of numbers; an end may be infinite.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
-    /// The least.
+    /// The lower end.
     #[serde(deserialize_with = "low_end")]
     pub low: f64,
-    /// The greatest.
+    /// The upper end.
     #[serde(deserialize_with = "high_end")]
     pub high: f64,
 }
@@ -113,12 +113,12 @@ fn high_end<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error>
 }
 
 impl Interval {
-    /// From `low` to `high`.
+    /// The interval from `low` to `high`.
     pub fn new(low: f64, high: f64) -> Self {
         Self { low, high }
     }
 
-    /// Without a bound on either side.
+    /// The interval without a bound on either side.
     pub const UNBOUNDED: Self = Self { low: f64::NEG_INFINITY, high: f64::INFINITY };
 
     /// high − low.
@@ -126,36 +126,39 @@ impl Interval {
         self.high - self.low
     }
 
-    /// Whether both ends are numbers.
+    /// True if both ends are finite.
     pub fn is_bounded(self) -> bool {
         self.low.is_finite() && self.high.is_finite()
     }
 }
 
 /// One part of an action: a row of an action batch. An action space is a list of parts, so that
-/// choices, numbers and mixtures of both are all the same to a learner.
+/// discrete, continuous and hybrid action spaces have one form.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ActionPart {
-    /// One of so many choices; its row holds 0, 1, … as a number.
-    Choice(usize),
-    /// A number. The environment itself clips what is outside.
-    Number(Interval),
+    /// A discrete part with this many values; its row holds 0, 1, …
+    #[serde(alias = "choice")]
+    Discrete(usize),
+    /// A continuous part. The environment itself clips numbers outside of the interval.
+    #[serde(alias = "number")]
+    Continuous(Interval),
 }
 
-/// A continuing problem whose states are vectors, many copies of which step together.
+/// A continuing vectorised environment (no `done`: an episodic problem starts its next episode
+/// inside `step`).
 ///
-/// The counterpart of [`Environment`](crate::Environment) for learners of continuous problems. It holds parameters
-/// only; the state is in the [`BatchMatrix`] it is given. Each environment has its own generator, and what happens in
-/// an environment depends on nothing outside it: a run comes out the same alone and among thousands.
+/// It holds parameters only; the states are in the [`BatchMatrix`] it is given. Each environment
+/// has its own generator, and environments do not interact: a run is bit-identical alone and in any
+/// batch.
 pub trait VecEnv: Send + Sync {
-    /// The number of rows of a state.
+    /// The dimension of a state.
     fn state_dimension(&self) -> usize;
 
-    /// What the agent sees: the range of each row of an observation. A learner scales by it.
+    /// The range of each component of an observation, by which a learner scales.
     fn observation_space(&self) -> &[Interval];
 
-    /// What the agent does: the parts of an action.
+    /// The parts of an action.
     fn action_space(&self) -> &[ActionPart];
 
     /// The names of the rewards, in the order of the rows that `step` writes.
@@ -164,19 +167,20 @@ pub trait VecEnv: Send + Sync {
     /// The range of each reward: a bound on |r| that is reached, or nearly so.
     fn reward_ranges(&self) -> &[Interval];
 
-    /// How many steps an action is usefully held: about a tenth of the time in which behaviour can
-    /// change something. 1 if the agent must react at every step.
-    fn hold(&self) -> usize {
+    /// The recommended number of steps for which an action is repeated (frame skip): about a tenth
+    /// of the time constant of the dynamics. 1 if the agent must react at every step.
+    fn action_repeat(&self) -> usize {
         1
     }
 
-    /// Draws a state to start from, for one environment.
+    /// Draws the initial state of one environment.
     fn reset(&self, state: &mut BatchMatrix, env: usize, rng: &mut Rng) -> Result<(), Error>;
 
-    /// Writes what the agent sees in each environment.
+    /// Writes the observation of each environment.
     fn observe(&self, state: &BatchMatrix, observation: &mut BatchMatrix);
 
-    /// Takes an action in each environment: writes the rewards r(s, a), and the next states in place of s.
+    /// Takes an action in each environment: writes the rewards r(s, a), and the next states in
+    /// place of s.
     fn step(
         &self,
         state: &mut BatchMatrix,
@@ -186,7 +190,52 @@ pub trait VecEnv: Send + Sync {
     ) -> Result<(), Error>;
 }
 
-/// A batch environment together with what an agent must achieve in it: its steps yield r₀ … r_m.
+/// π(s, w) for a batch: the one interface of policies outside of finite models.
+///
+/// `weights` has the rows w₀ … w_m, which are (1, λ), or (0, λ) without an objective, up to a
+/// positive factor: there is no way to act without λ. The action in an environment depends on that
+/// environment alone. A closure is a policy:
+///
+/// ```
+/// use acrl::{BatchMatrix, Error, Rng, VecPolicy};
+/// let mut idle = |_: &BatchMatrix, _: &BatchMatrix, actions: &mut BatchMatrix, _: &mut [Rng]| -> Result<(), Error> {
+///     actions.as_mut_slice().fill(0.0);
+///     Ok(())
+/// };
+/// assert_eq!(idle.action_repeat(), 1);
+/// ```
+pub trait VecPolicy: Send {
+    /// Writes an action for each environment.
+    fn act(
+        &mut self,
+        observation: &BatchMatrix,
+        weights: &BatchMatrix,
+        actions: &mut BatchMatrix,
+        rngs: &mut [Rng],
+    ) -> Result<(), Error>;
+
+    /// The number of steps for which an action is repeated.
+    fn action_repeat(&self) -> usize {
+        1
+    }
+}
+
+impl<F> VecPolicy for F
+where
+    F: FnMut(&BatchMatrix, &BatchMatrix, &mut BatchMatrix, &mut [Rng]) -> Result<(), Error> + Send,
+{
+    fn act(
+        &mut self,
+        observation: &BatchMatrix,
+        weights: &BatchMatrix,
+        actions: &mut BatchMatrix,
+        rngs: &mut [Rng],
+    ) -> Result<(), Error> {
+        self(observation, weights, actions, rngs)
+    }
+}
+
+/// A vectorised environment together with a specification: its steps yield r₀ … r_m.
 #[derive(Clone)]
 pub struct VecTask<'a> {
     environment: &'a dyn VecEnv,
@@ -213,12 +262,12 @@ impl<'a> VecTask<'a> {
         self.environment
     }
 
-    /// What the agent must achieve.
+    /// The objective and the requirements.
     pub fn specification(&self) -> &Specification {
         &self.specification
     }
 
-    /// Whether there is something to maximise beside the requirements.
+    /// True if there is an objective beside the requirements.
     pub fn has_objective(&self) -> bool {
         self.specification.objective().is_some()
     }
@@ -228,7 +277,7 @@ impl<'a> VecTask<'a> {
         &self.scales
     }
 
-    /// Writes r₀ … r_m, given the environment's rewards; fails with the name of a reward that is no number.
+    /// Writes r₀ … r_m, given the environment's rewards; an error names a reward that is not finite.
     pub fn score(&self, named: &BatchMatrix, rewards: &mut BatchMatrix) -> Result<(), Error> {
         self.scoring.score_rows(named, rewards)
     }

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use acrl::guarantees::step_size_for;
-use acrl::{Event, Multipliers, Named, Rng, Task, execute};
+use acrl::{Event, Multipliers, Named, Rng, Simulator, execute};
 use acrl_exact::assumptions::{Assumptions, EpochBias};
 use acrl_exact::{Conflict, ExactPolicy, FiniteTask, Optimum, Slack, Solution, SolveOptions, solve};
 use anyhow::bail;
@@ -65,12 +65,12 @@ fn visit(loaded: &Loaded, task: &FiniteTask<'_>) -> anyhow::Result<(Vec<Multipli
         }
         ControlFlow::Continue(())
     };
-    let mut environment = Task::new(&*loaded.model, loaded.specification.clone())?;
-    let mut dynamics = loaded.dynamics(task)?;
+    let mut environment = Simulator::new(&*loaded.model, loaded.specification.clone())?;
+    let mut agent = loaded.agent(task)?;
     let mut rng = Rng::stream(loaded.run.seed, 0);
     let mut policy = ExactPolicy::new(task);
     let steps = loaded.run.steps;
-    let run = execute(&mut environment, &mut policy, &mut dynamics, steps, &mut rng, &mut observer)?;
+    let run = execute(&mut environment, &mut policy, &mut agent, steps, &mut rng, &mut observer)?;
     Ok((visited.into(), run.epoch))
 }
 

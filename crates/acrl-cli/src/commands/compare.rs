@@ -1,6 +1,8 @@
 //! `acrl compare`: A-CRL beside the methods it improves on. Same problem, same steps, same seeds.
 
-use acrl::{Arrival, DualDynamics, Learner as _, Policy, Rng, Task, Values, execute_runs, execute_watched};
+use std::ops::ControlFlow;
+
+use acrl::{Agent, EachStep, FinitePolicy, Rng, Simulator, Step, Transient, Values, execute, execute_runs};
 use acrl_exact::{FiniteTask, Solution, SolveOptions, solve};
 use acrl_learn::baselines::finite::dual_descent::dual_descent;
 use acrl_learn::baselines::finite::fixed_weights::{best, square_grid, sweep};
@@ -148,7 +150,7 @@ impl Contest<'_> {
         let mut methods = Vec::new();
         let (exact, course) = run_exact(loaded, task, None, &Watch::silent(self.stop.clone()))?;
         let good = report(loaded, task, &exact)?.met();
-        let averages = ran(exact.iter().map(|run| &run.averages), course.arrivals());
+        let averages = ran(exact.iter().map(|run| &run.averages), course.transients());
         let epoch = exact.iter().map(|run| run.epoch).max().unwrap_or(1);
         methods.push(self.entry(
             "a-crl (exact)",
@@ -211,9 +213,9 @@ impl Contest<'_> {
         let learner = Tabular::new(settings)?;
         let values = execute_runs(self.loaded.run.runs, |run| {
             let mut rng = Rng::stream(self.loaded.run.seed, run as u64);
-            let mut task = self.environment()?;
-            let mut policy = learner.train(&mut task, &mut rng, &mut self.stop.clone())?;
-            self.execute(&mut policy, self.loaded.dynamics(self.task)?, &mut rng)
+            let task = self.environment()?;
+            let mut policy = learner.train(&task, &mut rng, &mut self.stop.clone())?;
+            self.execute(&mut policy, self.loaded.agent(self.task)?, &mut rng)
         })?;
         self.entry("a-crl (learned)", values, "a table of Q for all weights, learnt from samples".to_owned())
     }
@@ -232,7 +234,7 @@ impl Contest<'_> {
         let feasible = weightings.iter().filter(|w| w.feasible).count();
         let chosen = best(task, &weightings).context("no weighting was tried")?;
         let weights = chosen.multipliers.weights(task.has_objective());
-        let policy = Stationary::of_rule(task.model(), &acrl_exact::maximise(task, &weights)?.rule)?;
+        let policy = Stationary::of_rule(task.model(), &acrl_exact::maximise(task, &weights)?.actions)?;
         let values = self.frozen(&policy)?;
         self.entry(
             "fixed weights",
@@ -257,7 +259,7 @@ impl Contest<'_> {
         let both = execute_runs(self.loaded.run.runs, |run| -> anyhow::Result<(Ran, Ran)> {
             let mut rng = Rng::stream(self.loaded.run.seed, run as u64);
             let mut trained = primal_dual(self.task, &settings, &mut rng, &mut self.stop.clone())?;
-            let kept = self.execute(&mut trained.last, self.loaded.dynamics(self.task)?, &mut rng)?;
+            let kept = self.execute(&mut trained.last, self.loaded.agent(self.task)?, &mut rng)?;
             Ok((unwatched(trained.online), kept))
         })?;
         let (online, stopped) = both.into_iter().unzip();
@@ -301,33 +303,34 @@ impl Contest<'_> {
     }
 
     /// The averages of a policy that takes no notice of λ, run by run.
-    fn frozen<P: Policy<usize, usize> + Clone + Sync>(&self, policy: &P) -> anyhow::Result<Vec<Ran>> {
+    fn frozen<P: FinitePolicy + Clone + Sync>(&self, policy: &P) -> anyhow::Result<Vec<Ran>> {
         execute_runs(self.loaded.run.runs, |run| {
             let mut rng = Rng::stream(self.loaded.run.seed, run as u64);
-            self.execute(&mut policy.clone(), self.loaded.dynamics(self.task)?, &mut rng)
+            self.execute(&mut policy.clone(), self.loaded.agent(self.task)?, &mut rng)
         })
     }
 
-    fn execute<P: Policy<usize, usize>>(
+    fn execute<P: FinitePolicy>(
         &self,
         policy: &mut P,
-        mut dynamics: DualDynamics,
+        mut agent: Agent,
         rng: &mut Rng,
     ) -> anyhow::Result<Ran> {
         let (steps, mut course) = (self.loaded.run.steps, self.loaded.course(self.task));
-        let look = |taken: u64, dynamics: &DualDynamics| {
-            if course.is_due(taken) {
-                course.look(taken, [dynamics]);
+        let look = |step: &Step<'_>| {
+            if course.is_due(step.steps) {
+                course.observe(step.steps, [step.agents[0].dynamics()]);
             }
+            ControlFlow::Continue(())
         };
         let mut environment = self.environment()?;
-        let mut stop = self.stop.clone();
-        let run = execute_watched(&mut environment, policy, &mut dynamics, steps, rng, &mut stop, look)?;
-        Ok(Ran { values: run.averages.as_slice().to_vec(), arrival: course.arrivals().first().copied() })
+        let mut observer = (self.stop.clone(), EachStep(look));
+        let run = execute(&mut environment, policy, &mut agent, steps, rng, &mut observer)?;
+        Ok(Ran { values: run.averages.as_slice().to_vec(), arrival: course.transients().first().copied() })
     }
 
-    fn environment(&self) -> anyhow::Result<Task<&acrl::FiniteCmdp>> {
-        Ok(Task::new(&*self.loaded.model, self.loaded.specification.clone())?)
+    fn environment(&self) -> anyhow::Result<Simulator<'_>> {
+        Ok(Simulator::new(&*self.loaded.model, self.loaded.specification.clone())?)
     }
 
     fn entry(&self, method: &'static str, runs: Vec<Ran>, note: String) -> anyhow::Result<Entry> {
@@ -337,7 +340,7 @@ impl Contest<'_> {
 }
 
 /// Runs that were watched.
-pub(super) fn ran<'a>(values: impl Iterator<Item = &'a Values>, arrivals: &[Arrival]) -> Vec<Ran> {
+pub(super) fn ran<'a>(values: impl Iterator<Item = &'a Values>, arrivals: &[Transient]) -> Vec<Ran> {
     let arrivals = arrivals.iter().copied().map(Some).chain(std::iter::repeat(None));
     values.zip(arrivals).map(|(v, arrival)| Ran { values: v.as_slice().to_vec(), arrival }).collect()
 }

@@ -164,7 +164,9 @@ fn lines(same: &[Contestant], task: &VecTask<'_>, tolerance: f64) -> anyhow::Res
     let stopped = |method, note: String| {
         let runs: Vec<Ran> = same
             .iter()
-            .flat_map(|c| ran(c.executed.runs.iter().map(|run| &run.averages), c.executed.course.arrivals()))
+            .flat_map(|c| {
+                ran(c.executed.runs.iter().map(|run| &run.averages), c.executed.course.transients())
+            })
             .collect();
         entry(method, &runs, note).map(|entry| entry.made_of(numbers))
     };

@@ -240,7 +240,7 @@ fn print(
             relation(r, 4),
             figure(entry.average, 3),
             figure(entry.worst, 3),
-            figure(entry.certificate, 2),
+            figure(entry.certified_shortfall, 2),
         ]
         .map(|cell| (cell, plain))
         .into();

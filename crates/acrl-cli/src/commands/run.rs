@@ -5,13 +5,14 @@ use std::path::Path;
 use std::sync::Mutex;
 
 use acrl::{
-    Certificate, DiagnosisInput, DualDynamics, EpochLength, Event, Execution as Executed, Executor, History,
-    Multipliers, Observer, Rng, RunReport, Snapshot, Specification, Task, Verdict as Matter, execute_runs,
-    execute_watched,
+    Certificate, DiagnosisInput, DiagnosisVerdict, EachStep, EpochLength, Event, Execution as Executed,
+    Executor, History, Multipliers, Observer, Rng, RunReport, Simulator, Snapshot, Specification, Step,
+    execute as execute_finite, execute_runs,
 };
 use acrl_envs::RunSettings;
 use acrl_exact::{
-    ExactPolicy, FiniteTask, MixedPolicy, Solution, SolveOptions, SteeredPolicy, almost_sure, solve, witness,
+    ExactPolicy, FiniteTask, PolicySetExecutor, Solution, SolveOptions, TimeSharingExecutor, almost_sure,
+    exact_evidence, solve,
 };
 use acrl_report::{Figure, Report};
 use anyhow::{Context as _, bail, ensure};
@@ -196,7 +197,7 @@ fn run_finite(
     let (executions, course) = run_exact(&loaded, &task, live, watch)?;
     if let Some(log) = &mut log {
         // The first run once more, now with every event written down: it is the same to the bit.
-        execute_exact(&loaded, &task, 0, log, |_, _| {})?;
+        execute_exact(&loaded, &task, 0, log)?;
         log.finish()?;
     }
     let report = report(&loaded, &task, &executions)?;
@@ -395,16 +396,18 @@ pub(crate) fn run_exact(
     let done = execute_runs(loaded.run.runs, |run| -> anyhow::Result<_> {
         let live = live.as_ref().filter(|_| run == 0);
         let mut course = loaded.course(task);
-        let look = |taken: u64, dynamics: &DualDynamics| {
-            if course.is_due(taken) {
-                let snapshot = course.look(taken, [dynamics]);
+        let look = |step: &Step<'_>| {
+            if course.is_due(step.steps) {
+                let snapshot = course.observe(step.steps, [step.agents[0].dynamics()]);
                 let log = live.and_then(|live| live.lock().ok());
                 if let (Some(snapshot), Some(mut log)) = (snapshot, log) {
                     log.write(&Event::Snapshot(snapshot));
                 }
             }
+            ControlFlow::Continue(())
         };
-        let execution = execute_exact(loaded, task, run as u64, &mut Progress::new(watch), look)?;
+        let mut observer = (Progress::new(watch), EachStep(look));
+        let execution = execute_exact(loaded, task, run as u64, &mut observer)?;
         Ok((execution, course))
     })?;
     let (mut runs, mut all) = (Vec::new(), None::<History>);
@@ -423,11 +426,10 @@ fn execute_exact(
     loaded: &Loaded,
     task: &FiniteTask<'_>,
     run: u64,
-    observer: &mut dyn Observer,
-    each_step: impl FnMut(u64, &DualDynamics),
+    observer: &mut impl Observer,
 ) -> anyhow::Result<Executed<usize>> {
-    let mut environment = Task::new(&*loaded.model, loaded.specification.clone())?;
-    let mut dynamics = loaded.dynamics(task)?;
+    let mut environment = Simulator::new(&*loaded.model, loaded.specification.clone())?;
+    let mut agent = loaded.agent_builder(task);
     let mut rng = Rng::stream(loaded.run.seed, run);
     let steps = loaded.run.steps;
     let (answer, acting) = match &loaded.answered {
@@ -435,39 +437,23 @@ fn execute_exact(
         None => (None, Acting::Exact),
     };
     if let (Some(answer), Acting::Exact | Acting::Policies) = (answer, acting) {
-        dynamics = dynamics.with_multipliers(Multipliers::new(answer.multipliers())?)?;
+        agent = agent.multipliers(Multipliers::new(answer.multipliers())?);
     }
+    let mut agent = agent.build()?;
     if let (Some(answer), Acting::Policies) = (answer, acting) {
-        let policy = &mut SteeredPolicy::new(answer, task.has_objective());
-        return Ok(execute_watched(
-            &mut environment,
-            policy,
-            &mut dynamics,
-            steps,
-            &mut rng,
-            observer,
-            each_step,
-        )?);
+        let policy = &mut PolicySetExecutor::new(answer, task.has_objective());
+        return Ok(execute_finite(&mut environment, policy, &mut agent, steps, &mut rng, observer)?);
     }
     if let (Some(answer), Acting::Mixture) = (answer, acting) {
         let round = match loaded.run.epoch_length() {
             EpochLength::Fixed(length) => Some(length),
             EpochLength::Auto(_) => None,
         };
-        let policy = &mut MixedPolicy::new(answer, round);
-        return Ok(execute_watched(
-            &mut environment,
-            policy,
-            &mut dynamics,
-            steps,
-            &mut rng,
-            observer,
-            each_step,
-        )?);
+        let policy = &mut TimeSharingExecutor::new(answer, round);
+        return Ok(execute_finite(&mut environment, policy, &mut agent, steps, &mut rng, observer)?);
     }
     let mut policy = ExactPolicy::new(task);
-    let execution =
-        execute_watched(&mut environment, &mut policy, &mut dynamics, steps, &mut rng, observer, each_step)?;
+    let execution = execute_finite(&mut environment, &mut policy, &mut agent, steps, &mut rng, observer)?;
     policy.failure().map_or(Ok(execution), |failure| Err(failure.into()))
 }
 
@@ -488,19 +474,19 @@ pub(crate) fn report(
         return Ok(first);
     }
     let longer = first.epoch as f64 / loaded.run.epoch_length().start() as f64;
-    let (exact, reach) = witness(task, loaded.run.step_size() * longer)?;
+    let (exact, multiplier_limit) = exact_evidence(task, loaded.run.step_size() * longer)?;
     // In a model of several parts the averages of the runs are what this policy settles at, and no
     // switching takes it out of the part in which it is.
     let ended: Vec<Vec<f64>> = executions.iter().map(|run| run.averages.requirements().to_vec()).collect();
     // A solved policy can do no more than its policies can.
     let cached: Vec<Vec<f64>> = match &loaded.answered {
-        Some(Answered { answer, acting, .. }) if *acting != Acting::Exact && answer.parts.len() == 1 => {
-            answer.parts[0].values.iter().map(|values| values[1..].to_vec()).collect()
+        Some(Answered { answer, acting, .. }) if *acting != Acting::Exact && answer.components.len() == 1 => {
+            answer.components[0].values.iter().map(|values| values[1..].to_vec()).collect()
         }
         _ => Vec::new(),
     };
     let settled = if task.structure().is_communicating() { &cached[..] } else { &ended[..] };
-    let symptoms = DiagnosisInput { reach, settled, ..symptoms(Some(exact)) };
+    let symptoms = DiagnosisInput { multiplier_limit, settled, ..symptoms(Some(exact)) };
     RunReport::new(&loaded.specification, executions, symptoms).context("no run")
 }
 
@@ -549,45 +535,51 @@ fn advice(report: &RunReport, loaded: &Loaded, task: &FiniteTask<'_>) -> Option<
     let auto = matches!(loaded.run.epoch_length(), EpochLength::Auto(_));
     let updates = report.diagnosis.evidence.updates;
     Some(match report.diagnosis.verdict {
-        Matter::Met => return None,
-        Matter::Infeasible if parts > 1 => format!(
+        DiagnosisVerdict::Met => return None,
+        DiagnosisVerdict::Infeasible if parts > 1 => format!(
             "Infeasible on a single path: the model has {parts} separate end components, and a run ends in one of \
              them; acrl solve gives the expected values."
         ),
-        Matter::EpochTooShort | Matter::Converging | Matter::PolicyInsufficient if parts > 1 => format!(
-            "The model has {parts} separate end components, and this run ended in one that does not meet {names}; \
+        DiagnosisVerdict::EpochTooShort
+        | DiagnosisVerdict::Converging
+        | DiagnosisVerdict::PolicyInsufficient
+            if parts > 1 =>
+        {
+            format!(
+                "The model has {parts} separate end components, and this run ended in one that does not meet {names}; \
              acrl solve says what can be had on almost every path."
-        ),
-        Matter::Converging if updates == 0 => {
+            )
+        }
+        DiagnosisVerdict::Converging if updates == 0 => {
             "The epoch is longer than the run: take a shorter --epoch or more --steps.".to_owned()
         }
-        Matter::Converging if updates < 20 => {
+        DiagnosisVerdict::Converging if updates < 20 => {
             format!(
                 "Too early to tell: {} of the multipliers so far; take more --steps.",
                 count(updates, "update")
             )
         }
-        Matter::Converging => format!(
+        DiagnosisVerdict::Converging => format!(
             "Converging: {names} will be met; more --steps will do (or a larger --step-size, which costs objective)."
         ),
-        Matter::EpochTooShort if auto => {
+        DiagnosisVerdict::EpochTooShort if auto => {
             format!(
                 "The multipliers of {names} still grow and the epoch is still being lengthened: take more --steps."
             )
         }
-        Matter::EpochTooShort => format!(
+        DiagnosisVerdict::EpochTooShort => format!(
             "Epoch too short: the requirements are feasible, but the multipliers of {names} keep growing; \
              use --epoch auto or a longer --epoch."
         ),
-        Matter::Infeasible => {
+        DiagnosisVerdict::Infeasible => {
             let together = if report.diagnosis.names.len() == 1 { "" } else { " together" };
             format!("Infeasible: no policy meets {names}{together}; acrl solve says what would have to give.")
         }
-        Matter::PolicyInsufficient if loaded.answered.is_some() => format!(
+        DiagnosisVerdict::PolicyInsufficient if loaded.answered.is_some() => format!(
             "Policy insufficient: no mixture of the policies in the file meets {names} with these bounds; solve for them with \
              acrl solve --policy."
         ),
-        Matter::PolicyInsufficient => {
+        DiagnosisVerdict::PolicyInsufficient => {
             format!(
                 "Policy insufficient: no mixture of what this policy does meets {names}; train it longer."
             )

@@ -2,11 +2,11 @@
 
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use acrl::{
-    DiagnosisInput, DualDynamics, EpochLength, Event, Execution, Executor, History, Multipliers, Named,
-    Observer, Rng, RunReport, Silent, VecExecution, VecTask, Verdict as Matter,
+    Agent, DiagnosisInput, DiagnosisVerdict, EachStep, EpochLength, Event, Execution, Executor, History,
+    Multipliers, Named, Observer, Rng, RunReport, Step, VecExecution, VecTask,
 };
 use acrl_envs::RunSettings;
 use acrl_learn::{CoverageReport, ExecutionDefaults, PolicyFile, TrainingRecord};
@@ -70,7 +70,7 @@ pub(super) fn run(
         plan.execute(occupation, live, watch)?;
     if let Some(log) = &mut log {
         // The first run once more, now with every event written down: it is the same to the bit.
-        plan.batch(0..1, log, &mut |_| ControlFlow::Continue(()))?;
+        plan.batch(0..1, log)?;
         log.finish()?;
     }
     if let (Some(occupation), Some(path)) = (&occupation, files.occupation) {
@@ -207,28 +207,27 @@ pub(super) struct Plan<'a> {
 const LOOK: u64 = 997;
 
 impl Plan<'_> {
-    fn dynamics(&self) -> anyhow::Result<DualDynamics> {
-        let requirements = self.task.specification().requirements().to_vec();
+    fn agent(&self) -> anyhow::Result<Agent> {
         let scales = self.task.scales();
-        Ok(DualDynamics::new(requirements, self.run.step_size(), self.run.epoch_length())?
-            .with_scales(scales[0], &scales[1..])?
-            .with_multipliers(self.start.clone())?)
+        let auto = matches!(self.run.epoch_length(), EpochLength::Auto(_));
+        let library = auto || self.steering == Executor::Library;
+        Ok(Agent::builder(self.task.specification().requirements().to_vec())
+            .step_size(self.run.step_size())
+            .epoch(self.run.epoch_length())
+            .scales(scales[0], &scales[1..])
+            .multipliers(self.start.clone())
+            .objective(self.task.has_objective())
+            .library(library.then(|| Arc::new(self.file.library.clone())))
+            .executor(self.steering)
+            .build()?)
     }
 
     /// Some of the runs, together. A run comes out the same whichever others are beside it.
-    fn batch(
-        &self,
-        runs: std::ops::Range<usize>,
-        observer: &mut dyn Observer,
-        each_step: &mut dyn FnMut(&VecExecution<'_>) -> ControlFlow<()>,
-    ) -> anyhow::Result<Executions> {
+    fn batch(&self, runs: std::ops::Range<usize>, observer: &mut dyn Observer) -> anyhow::Result<Executions> {
         let mut policy = self.file.policy.clone();
-        let auto = matches!(self.run.epoch_length(), EpochLength::Auto(_));
-        let library = (auto || self.steering == Executor::PolicyLibrary).then_some(&self.file.library);
-        let dynamics = vec![self.dynamics()?; runs.len()];
+        let agents = vec![self.agent()?; runs.len()];
         let rngs = runs.map(|run| Rng::stream(self.run.seed, run as u64)).collect();
-        let execution = VecExecution::new(self.task, &mut policy, library, dynamics, rngs, self.run.steps)?;
-        Ok(execution.steered_by(self.steering).run(observer, each_step)?)
+        Ok(VecExecution::new(self.task, &mut policy, agents, rngs, self.run.steps)?.run(observer)?)
     }
 
     /// All runs on all cores. Snapshots of the first of them are written to `live` as they go on.
@@ -274,21 +273,20 @@ impl Plan<'_> {
         watch: &Watch,
     ) -> anyhow::Result<Executed> {
         let num_envs = runs.len();
-        let (mut step, mut visited, mut fallbacks) = (0u64, Vec::new(), 0);
+        let (mut visited, mut fallbacks) = (Vec::new(), 0);
         let specification = self.task.specification();
         let mut course =
             History::new(specification, &self.task.scales()[1..], self.run.tolerance, self.run.steps);
-        let mut each = |execution: &VecExecution<'_>| {
-            step += 1;
-            if let Some(occupation) = &mut occupation {
-                occupation.visit(execution.state());
+        let each = |&Step { steps: step, agents, states }: &Step<'_>| {
+            if let (Some(occupation), Some(states)) = (&mut occupation, states) {
+                occupation.visit(states);
             }
             if step.is_multiple_of(LOOK) || step == self.run.steps {
-                visited.extend(self.normalised(execution));
-                fallbacks = execution.fallbacks();
+                visited.extend(self.normalised(agents));
+                fallbacks = agents.iter().filter(|agent| agent.entry().is_some()).count();
             }
             if course.is_due(step) {
-                let snapshot = course.look(step, (0..num_envs).map(|env| execution.dynamics(env)));
+                let snapshot = course.observe(step, agents.iter().map(Agent::dynamics));
                 let log = live.and_then(|live| live.lock().ok());
                 if let (Some(snapshot), Some(mut log)) = (snapshot, log) {
                     log.event(&Event::Snapshot(snapshot))?;
@@ -302,19 +300,20 @@ impl Plan<'_> {
             }
             ControlFlow::Continue(())
         };
-        let runs = self.batch(runs, &mut Silent, &mut each)?;
+        let runs = self.batch(runs, &mut EachStep(each))?;
         Ok(Executed { runs, visited, fallbacks, course, occupation })
     }
 
     /// The weights of the first runs of a batch, in units of the rewards' ranges and adding up to 1.
-    fn normalised(&self, execution: &VecExecution<'_>) -> Vec<Vec<f32>> {
-        const LANES: usize = 4;
+    fn normalised(&self, agents: &[Agent]) -> Vec<Vec<f32>> {
+        const ENVS: usize = 4;
         let scales = self.task.scales();
-        let num_envs = 0..execution.weights().num_envs().min(LANES);
-        num_envs
-            .map(|env| {
+        agents
+            .iter()
+            .take(ENVS)
+            .map(|agent| {
                 let scaled: Vec<f64> =
-                    execution.weights().column(env).zip(scales).map(|(w, scale)| w * scale).collect();
+                    agent.weights().iter().zip(scales).map(|(w, scale)| w * scale).collect();
                 let total: f64 = scaled.iter().sum();
                 let even = 1.0 / scaled.len() as f64;
                 scaled.iter().map(|w| if total > 0.0 { w / total } else { even } as f32).collect()
@@ -341,26 +340,26 @@ fn advice(report: &RunReport, plan: &Plan<'_>, input: &str) -> Option<String> {
     let names = report.diagnosis.names.join(", ");
     let auto = matches!(plan.run.epoch_length(), EpochLength::Auto(_));
     Some(match report.diagnosis.verdict {
-        Matter::Met => return None,
-        Matter::Infeasible => format!(
+        DiagnosisVerdict::Met => return None,
+        DiagnosisVerdict::Infeasible => format!(
             "Infeasible: among all rewards seen in training, no mixture meets {names} together; lower a bound with \
              --require."
         ),
-        Matter::PolicyInsufficient => format!(
+        DiagnosisVerdict::PolicyInsufficient => format!(
             "Policy insufficient: no mixture of what {input} settles at meets {names}; train it longer (acrl train \
              --steps), or lower a bound."
         ),
-        Matter::EpochTooShort if auto => format!(
+        DiagnosisVerdict::EpochTooShort if auto => format!(
             "The multipliers of {names} still grow and the epoch is still being lengthened: take more --steps."
         ),
-        Matter::EpochTooShort => format!(
+        DiagnosisVerdict::EpochTooShort => format!(
             "Epoch too short: what the policy does would meet {names}, but the multipliers keep growing; use --epoch \
              auto or a longer --epoch."
         ),
-        Matter::Converging if report.diagnosis.evidence.updates == 0 => {
+        DiagnosisVerdict::Converging if report.diagnosis.evidence.updates == 0 => {
             "The epoch is longer than the run: take a shorter --epoch or more --steps.".to_owned()
         }
-        Matter::Converging => format!("Converging: {names} will be met; more --steps will do."),
+        DiagnosisVerdict::Converging => format!("Converging: {names} will be met; more --steps will do."),
     })
 }
 

@@ -317,7 +317,7 @@ fn report(
         let ExecutionDefaults { step_size, epoch, executor } = file.execution_defaults;
         let steering = match executor {
             Executor::Policy => "its multipliers",
-            Executor::PolicyLibrary => "its library",
+            Executor::Library => "its library",
         };
         let advice = format!(
             "it will run steered by {steering}, with epochs of {epoch} steps and step size {step_size}"

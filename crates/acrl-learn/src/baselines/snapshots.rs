@@ -61,7 +61,7 @@ impl VecPolicy for Snapshots {
         actions: &mut BatchMatrix,
         rngs: &mut [Rng],
     ) -> Result<(), Error> {
-        let (num_envs, hold) = (observation.num_envs(), self.hold());
+        let (num_envs, hold) = (observation.num_envs(), self.action_repeat());
         if self.turns.len() != num_envs {
             self.turns = vec![(0, 0); num_envs];
         }
@@ -93,8 +93,8 @@ impl VecPolicy for Snapshots {
         Ok(())
     }
 
-    fn hold(&self) -> usize {
-        self.policies.first().map_or(1, VecPolicy::hold)
+    fn action_repeat(&self) -> usize {
+        self.policies.first().map_or(1, VecPolicy::action_repeat)
     }
 }
 

@@ -367,7 +367,7 @@ impl LibraryEvaluator {
                 averages.iter().map(|visit| f64::from(lacks(&visit.averages, 0.0))).sum()
             };
         }
-        if stuck > MAY_BE_STUCK * visits { Executor::PolicyLibrary } else { Executor::Policy }
+        if stuck > MAY_BE_STUCK * visits { Executor::Library } else { Executor::Policy }
     }
 }
 
@@ -411,7 +411,7 @@ mod tests {
 
     #[test]
     fn a_policy_that_gets_stuck_is_executed_by_its_library() {
-        for (stuck, steering) in [(false, Executor::Policy), (true, Executor::PolicyLibrary)] {
+        for (stuck, steering) in [(false, Executor::Policy), (true, Executor::Library)] {
             let mut evaluator = LibraryEvaluator::new(&[1.0, 1.0, 1.0], false, 4, Some(6), (0, 4), 0, 3);
             let mut rewards = BatchMatrix::zeros(3, 4);
             while !evaluator.is_over() {
@@ -511,7 +511,7 @@ mod tests {
                 rewards.as_mut_slice().iter_mut().for_each(|r| *r = 0.2 * rng.uniform());
                 evaluator.observe(&rewards, &[true; 4], &[false; 4]);
             }
-            library += u32::from(evaluator.executor() == Executor::PolicyLibrary);
+            library += u32::from(evaluator.executor() == Executor::Library);
         }
         assert!(library <= 2, "{library} of 20");
     }

@@ -156,7 +156,7 @@ impl Envs {
         let mut observation = rows(environment.observation_space().len());
         let mut actions = rows(environment.action_space().len());
         let (mut named, mut rewards) = (rows(environment.reward_names().len()), rows(task.scales().len()));
-        let action_repeat = policy.hold().max(1);
+        let action_repeat = policy.action_repeat().max(1);
         for step in 0..steps {
             if step % action_repeat == 0 {
                 environment.observe(&self.state, &mut observation);

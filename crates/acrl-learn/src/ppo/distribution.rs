@@ -18,8 +18,8 @@ impl ActionHeads {
     pub fn new(parts: &[ActionPart]) -> Result<Self, Error> {
         for (index, part) in parts.iter().enumerate() {
             let fine = match part {
-                ActionPart::Choice(n) => *n >= 2,
-                ActionPart::Number(range) => range.width() > 0.0,
+                ActionPart::Discrete(n) => *n >= 2,
+                ActionPart::Continuous(range) => range.width() > 0.0,
             };
             if !fine {
                 return Err(Error::Environment(format!(
@@ -43,14 +43,14 @@ impl ActionHeads {
 
     /// Number of continuous parts.
     pub fn numbers(&self) -> usize {
-        self.parts.iter().filter(|part| matches!(part, ActionPart::Number(_))).count()
+        self.parts.iter().filter(|part| matches!(part, ActionPart::Continuous(_))).count()
     }
 
     /// An action in the environment's units: u in units of half the interval, or a choice as it is.
     #[inline]
     pub fn to_environment(part: ActionPart, u: f64) -> f64 {
         match part {
-            ActionPart::Number(range) if range.is_bounded() => {
+            ActionPart::Continuous(range) if range.is_bounded() => {
                 0.5 * (range.low + range.high) + 0.5 * range.width() * u
             }
             _ => u,
@@ -63,8 +63,8 @@ impl ActionHeads {
         let mut row = 0;
         for (index, &part) in self.parts.iter().enumerate() {
             let u = match part {
-                ActionPart::Number(_) => f64::from(output(row)),
-                ActionPart::Choice(n) => {
+                ActionPart::Continuous(_) => f64::from(output(row)),
+                ActionPart::Discrete(n) => {
                     let mut best = 0;
                     for k in 1..n {
                         if output(row + k) > output(row + best) {
@@ -95,7 +95,7 @@ impl ActionHeads {
         let (mut row, mut number) = (0, 0);
         for (index, &part) in self.parts.iter().enumerate() {
             match part {
-                ActionPart::Number(_) => {
+                ActionPart::Continuous(_) => {
                     let envs = output.row(row).iter().zip(noise.row(number)).zip(log.iter_mut());
                     let sizes = stds.row(number);
                     for (env, (((mean, noise), log), (size, log_size))) in envs.zip(sizes).enumerate() {
@@ -104,7 +104,7 @@ impl ActionHeads {
                     }
                     number += 1;
                 }
-                ActionPart::Choice(n) => {
+                ActionPart::Discrete(n) => {
                     for (env, (rng, log)) in rngs.iter_mut().zip(log.iter_mut()).enumerate() {
                         let logit = |k: usize| output.row(row + k)[env];
                         let total = log_sum_exp(n, logit);
@@ -141,7 +141,7 @@ impl ActionHeads {
         for (index, &part) in self.parts.iter().enumerate() {
             let action = &actions[index * stride..][..batch];
             match part {
-                ActionPart::Number(_) => {
+                ActionPart::Continuous(_) => {
                     let (inverse, log_size) = stds.inverse(number);
                     let (mean, inverse) = (&outputs[row * stride..][..batch], &inverse[..batch]);
                     let log_size = &log_size[..batch];
@@ -151,10 +151,10 @@ impl ActionHeads {
                     }
                     number += 1;
                 }
-                ActionPart::Choice(n) => {
+                ActionPart::Discrete(choices) => {
                     for b in 0..batch {
                         let logit = |k: usize| outputs[(row + k) * stride + b];
-                        log[b] += logit(action[b] as usize) - log_sum_exp(n, logit);
+                        log[b] += logit(action[b] as usize) - log_sum_exp(choices, logit);
                     }
                 }
             }
@@ -177,7 +177,7 @@ impl ActionHeads {
         for (index, &part) in self.parts.iter().enumerate() {
             let action = &actions[index * stride..][..batch];
             match part {
-                ActionPart::Number(_) => {
+                ActionPart::Continuous(_) => {
                     let mean = &mut outputs[row * stride..][..batch];
                     let (inverse, d_log_size) = stds.inverse_mut(number);
                     let (inverse, d_log_size) = (&inverse[..batch], &mut d_log_size[..batch]);
@@ -188,13 +188,13 @@ impl ActionHeads {
                     }
                     number += 1;
                 }
-                ActionPart::Choice(n) => {
+                ActionPart::Discrete(choices) => {
                     for b in 0..batch {
                         let at = |k: usize| (row + k) * stride + b;
-                        let total = log_sum_exp(n, |k| outputs[at(k)]);
+                        let total = log_sum_exp(choices, |k| outputs[at(k)]);
                         let negentropy: f32 =
-                            (0..n).map(|k| outputs[at(k)] - total).map(|log| log.exp() * log).sum();
-                        for k in 0..n {
+                            (0..choices).map(|k| outputs[at(k)] - total).map(|log| log.exp() * log).sum();
+                        for k in 0..choices {
                             let log = outputs[at(k)] - total;
                             let chosen = if action[b] as usize == k { 1.0 } else { 0.0 };
                             outputs[at(k)] =
@@ -332,8 +332,8 @@ impl Noise {
 /// Number of outputs of a part.
 fn width(part: ActionPart) -> usize {
     match part {
-        ActionPart::Number(_) => 1,
-        ActionPart::Choice(n) => n,
+        ActionPart::Continuous(_) => 1,
+        ActionPart::Discrete(n) => n,
     }
 }
 
@@ -350,8 +350,8 @@ mod tests {
     use acrl::Interval;
 
     fn heads() -> ActionHeads {
-        let number = ActionPart::Number(Interval::new(-1.0, 3.0));
-        ActionHeads::new(&[number, ActionPart::Choice(3), number]).unwrap()
+        let number = ActionPart::Continuous(Interval::new(-1.0, 3.0));
+        ActionHeads::new(&[number, ActionPart::Discrete(3), number]).unwrap()
     }
 
     #[test]
@@ -458,7 +458,7 @@ mod tests {
         let mut action = [0.0; 3];
         heads().mode(|k| [0.5, 0.0, 2.0, 1.0, -1.0][k], |k, u| action[k] = u);
         assert_eq!(action, [2.0, 1.0, -1.0]);
-        assert!(ActionHeads::new(&[ActionPart::Choice(1)]).is_err());
-        assert!(ActionHeads::new(&[ActionPart::Number(Interval::new(1.0, 1.0))]).is_err());
+        assert!(ActionHeads::new(&[ActionPart::Discrete(1)]).is_err());
+        assert!(ActionHeads::new(&[ActionPart::Continuous(Interval::new(1.0, 1.0))]).is_err());
     }
 }

@@ -107,7 +107,7 @@ impl Ppo {
             curriculum: WeightCurriculum::new(task, settings.weight_sampler, num_envs, &mut rngs),
             coverage: Coverage::new(),
             seen: RewardSample::default(),
-            action_repeat: settings.action_repeat.unwrap_or_else(|| environment.hold()).max(1),
+            action_repeat: settings.action_repeat.unwrap_or_else(|| environment.action_repeat()).max(1),
             state,
             rngs,
             rng,

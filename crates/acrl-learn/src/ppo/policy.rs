@@ -245,7 +245,7 @@ impl VecPolicy for MlpPolicy {
         Ok(())
     }
 
-    fn hold(&self) -> usize {
+    fn action_repeat(&self) -> usize {
         self.action_repeat
     }
 }

@@ -53,7 +53,7 @@ impl UnconditionedPpo {
         Ok(Self {
             networks: Networks::with_heads(Inputs::unconditioned(task)?, heads, None, &settings, &mut rng)?,
             seen: RewardSample::default(),
-            action_repeat: settings.action_repeat.unwrap_or_else(|| environment.hold()).max(1),
+            action_repeat: settings.action_repeat.unwrap_or_else(|| environment.action_repeat()).max(1),
             state,
             rngs,
             rng,

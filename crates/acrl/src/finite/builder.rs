@@ -1,13 +1,13 @@
-//! A finite model, choice by choice.
+//! The builder of a finite model, choice by choice.
 
 use super::fault::{ModelError, ModelFault};
 use super::names::{ActionNames, Interner, StateNames};
 use super::{FiniteCmdp, checked_initial, checked_rewards, checked_sum, first_choices};
 
-/// Collects a [`FiniteCmdp`]. Faults are reported by [`build`](Self::build), or by
-/// [`check`](Self::check) as soon as a reader wants to know.
+/// The builder of a [`FiniteCmdp`]. Faults are reported by [`build`](Self::build), or earlier by
+/// [`check`](Self::check).
 ///
-/// What it holds becomes the model as it is, without a copy, if the choices are added in the order of their states.
+/// Its arrays become the model without a copy if the choices are added in the order of their states.
 #[derive(Debug, Clone)]
 pub struct FiniteCmdpBuilder {
     reward_names: Vec<String>,
@@ -16,14 +16,14 @@ pub struct FiniteCmdpBuilder {
     /// The state and the action of each choice, in the order of addition.
     states: Vec<u32>,
     action_of: Vec<u32>,
-    /// How many choices in a row belong to the last one's state.
+    /// The number of consecutive choices of the last one's state.
     run: usize,
     first_transition: Vec<u32>,
     targets: Vec<u32>,
     probabilities: Vec<f64>,
     rewards: Vec<f64>,
     initial: Vec<(usize, f64)>,
-    /// The first target that is too large to be kept.
+    /// The first target that does not fit the index type.
     huge: Option<usize>,
     fault: Option<ModelError>,
 }
@@ -47,13 +47,13 @@ impl FiniteCmdpBuilder {
         }
     }
 
-    /// Adds a state and returns its number. A name that is this number costs no memory.
+    /// Adds a state and returns its number. A name that equals this number takes no memory.
     pub fn state(&mut self, name: impl AsRef<str>) -> usize {
         self.state_names.push(name.as_ref());
         self.state_names.len() - 1
     }
 
-    /// Adds an action to a state: where it leads, with which probabilities, and r(s, a). Targets
+    /// Adds an action to a state: successors with probabilities, and r(s, a). Targets
     /// may be states that are added later. Probabilities of 0 are dropped.
     pub fn choice(
         &mut self,
@@ -91,7 +91,7 @@ impl FiniteCmdpBuilder {
         self
     }
 
-    /// What the probabilities are to be divided by.
+    /// The sum by which the probabilities are divided.
     fn checked(
         &self,
         state: usize,
@@ -119,8 +119,8 @@ impl FiniteCmdpBuilder {
         repeated(transitions).map_or(Ok(total), |target| Err(ModelFault::DuplicateTarget { target }))
     }
 
-    /// Lets the model start in a state, with a probability; several calls make a distribution.
-    /// Without any call it starts in state 0.
+    /// Adds an initial state with a probability; several calls make a distribution. The default is
+    /// state 0.
     pub fn initial(&mut self, state: usize, probability: f64) -> &mut Self {
         self.initial.push((state, probability));
         self
@@ -169,7 +169,7 @@ impl FiniteCmdpBuilder {
         Ok(model)
     }
 
-    /// Brings the choices into the order of their states.
+    /// Sorts the choices by state.
     fn sort(&mut self) {
         let mut order: Vec<u32> = (0..self.states.len() as u32).collect();
         order.sort_by_key(|&i| self.states[i as usize]);
@@ -204,7 +204,7 @@ impl FiniteCmdpBuilder {
     }
 }
 
-/// A target that is listed twice.
+/// The first target that is listed twice.
 fn repeated(transitions: &[(usize, f64)]) -> Option<usize> {
     if transitions.is_sorted_by(|a, b| a.0 < b.0) {
         return None; // the usual order, without a copy

@@ -6,35 +6,38 @@ use super::fault::{ModelError, ModelFault};
 use super::names::{ActionNames, StateNames};
 use super::{FiniteCmdp, checked_initial, checked_rewards, checked_sum, first_choices};
 
-/// The arrays of a finite model whose transitions are a sparse matrix in rows (CSR), one row for each pair of a state and
-/// an action. [`FiniteCmdp::from_csr`] checks them and makes them the model, in the memory that they have.
+/// The arrays of a finite model whose transitions are a sparse matrix in rows (CSR), one row for
+/// each pair of a state and an action. [`FiniteCmdp::from_csr`] checks them and makes them the
+/// model, in the memory that they have.
 #[derive(Debug, Clone, Default)]
 pub struct CsrModel {
-    /// How many states there are. They are named by their numbers.
+    /// The number of states, which are named by their numbers.
     pub states: usize,
     /// The names of the rewards.
     pub reward_names: Vec<String>,
-    /// The first row of each state, and the number of rows at the end. Without it every state has the same number of rows, and
-    /// a row without entries is an action that the state does not have.
+    /// The first row of each state, and the number of rows at the end. Without it every state has
+    /// the same number of rows, and a row without entries is an action that the state does not
+    /// have.
     pub first_row: Option<Vec<u32>>,
     /// The names of the actions, in the order of a state's rows. Without it they are numbers.
     pub action_names: Option<Vec<String>>,
-    /// Which of these names each row has, where the order of rows does not tell.
+    /// The index of each row's name, if it does not follow from the order of rows.
     pub row_actions: Option<Vec<u32>>,
     /// The first entry of each row, and the number of entries at the end (`indptr`).
     pub first_entry: Vec<u32>,
-    /// The state that each entry leads to (`indices`). In a row, a state that is listed twice gets the sum.
+    /// The successor state of each entry (`indices`). Repeated states in a row are added up.
     pub targets: Vec<u32>,
-    /// With which probability (`data`). Those that are 0 are dropped.
+    /// The probability of each entry (`data`). Zeros are dropped.
     pub probabilities: Vec<f64>,
     /// r(s, a), all rewards of a row after those of the row before.
     pub rewards: Vec<f64>,
-    /// Where it starts, with which probabilities; in state 0 if there is nothing.
+    /// The initial distribution; state 0 if it is empty.
     pub initial: Vec<(usize, f64)>,
 }
 
 impl FiniteCmdp {
-    /// Makes a model of arrays, with the same checks as the [builder](Self::builder) and without a copy of them.
+    /// Makes a model of arrays, with the same checks as the [builder](Self::builder) and without a
+    /// copy of them.
     ///
     /// ```
     /// use acrl::{CsrModel, FiniteCmdp};
@@ -90,7 +93,7 @@ impl CsrModel {
         }
     }
 
-    /// Whether the arrays fit together.
+    /// Checks that the arrays fit together.
     fn check(&self) -> Result<(), ModelFault> {
         let (states, rows) = (self.states, self.rows());
         if states == 0 {
@@ -131,9 +134,9 @@ impl CsrModel {
         beyond.map_or(Ok(()), |name| length("names of actions", *name as usize + 1, names.len()))
     }
 
-    /// Checks the rows and moves them together: without entries that are 0, without entries for a target that was
-    /// already there, and without rows that have none. Returns how many choices each state has, and which action each of
-    /// them is, unless its place says so.
+    /// Checks the rows and moves them together: without entries that are 0, without entries for a
+    /// target that was already there, and without rows that have none. Returns how many choices
+    /// each state has, and which action each of them is, unless it follows from its place.
     fn compact(&mut self) -> Result<(Vec<u32>, Option<Vec<u32>>), ModelError> {
         let (n, fixed) = (self.reward_names.len(), self.first_row.is_none());
         let missing = |row: &[f64]| fixed && row.iter().all(|p| *p == 0.0);
@@ -142,7 +145,8 @@ impl CsrModel {
         let named = self.row_actions.take();
         let mut of = (drops || named.is_some()).then(|| Vec::with_capacity(self.rows()));
         let mut counts = vec![0_u32; self.states];
-        // How many rows and entries there are so far; where the next row begins in the arrays as they were.
+        // How many rows and entries there are so far; where the next row begins in the arrays as
+        // they were.
         let (mut row_count, mut entry_count, mut start) = (0, 0, 0);
         let mut scratch = Vec::new();
         for state in 0..self.states {
@@ -194,7 +198,7 @@ impl CsrModel {
     }
 }
 
-/// Whether offsets begin with 0, never decrease and end with a total.
+/// Checks that offsets begin with 0, never decrease and end with a total.
 fn offsets(what: &'static str, offsets: &[u32], total: usize) -> Result<(), ModelFault> {
     let first = offsets.first().map_or(0, |first| *first as usize);
     if first != 0 {
@@ -207,8 +211,8 @@ fn offsets(what: &'static str, offsets: &[u32], total: usize) -> Result<(), Mode
     if found == total { Ok(()) } else { Err(ModelFault::LastOffset { what, expected: total, found }) }
 }
 
-/// Checks a row, moves its positive entries to the front, each target once, and returns how many there are. The order
-/// stays as it is, unless a target is there twice.
+/// Checks a row, moves its positive entries to the front, each target once, and returns how many
+/// there are. The order stays as it is, unless a target is there twice.
 fn tidy(
     targets: &mut [u32],
     probabilities: &mut [f64],

@@ -1,4 +1,4 @@
-//! What can be wrong with a finite model.
+//! Faults of finite models.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ pub struct ModelError {
     pub state: Option<String>,
     /// The action's name.
     pub action: Option<String>,
-    /// What is wrong.
+    /// The kind of fault.
     pub fault: ModelFault,
 }
 
@@ -32,7 +32,7 @@ impl fmt::Display for ModelError {
 
 impl std::error::Error for ModelError {}
 
-/// What can be wrong with a finite model.
+/// The kinds of faults.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ModelFault {
     /// A model needs a state.
@@ -41,29 +41,29 @@ pub enum ModelFault {
     /// More states than can be numbered.
     #[error("the model has {states} states, more than {}", u32::MAX)]
     TooManyStates {
-        /// How many.
+        /// The number.
         states: usize,
     },
     /// More transitions than can be numbered.
     #[error("the model has {transitions} transitions, more than {}", u32::MAX)]
     TooManyTransitions {
-        /// How many.
+        /// The number.
         transitions: usize,
     },
     /// Arrays that do not fit together.
     #[error("expected {expected} {what}, found {found}")]
     Length {
-        /// What is counted.
+        /// The counted quantity.
         what: &'static str,
-        /// How many there should be.
+        /// The expected number.
         expected: usize,
-        /// How many there are.
+        /// The actual number.
         found: usize,
     },
     /// Offsets that do not begin with 0, or go back.
     #[error("{what} are {before} and then {after}, expected numbers that begin with 0 and never decrease")]
     Offsets {
-        /// Which offsets.
+        /// The name of the offsets.
         what: &'static str,
         /// One of them.
         before: usize,
@@ -73,11 +73,11 @@ pub enum ModelFault {
     /// Offsets that end too early or too late.
     #[error("{what} end with {found}, expected {expected}")]
     LastOffset {
-        /// Which offsets.
+        /// The name of the offsets.
         what: &'static str,
-        /// What the last one should be.
+        /// The expected last offset.
         expected: usize,
-        /// What it is.
+        /// The actual last offset.
         found: usize,
     },
     /// Two actions with one name.
@@ -89,10 +89,10 @@ pub enum ModelFault {
     /// A choice for a state that does not exist.
     #[error("there is no such state: the model has {states} states")]
     UnknownState {
-        /// How many there are.
+        /// The actual number.
         states: usize,
     },
-    /// A state without a way on.
+    /// A state without an action.
     #[error("the state has no action: every state needs at least one, if only to stay where it is")]
     NoAction,
     /// Two actions of a state with one name.
@@ -109,7 +109,7 @@ pub enum ModelFault {
     Target {
         /// The target.
         target: usize,
-        /// How many states there are.
+        /// The number of states.
         states: usize,
     },
     /// A probability out of range.
@@ -123,7 +123,7 @@ pub enum ModelFault {
     /// Probabilities that do not add up to 1.
     #[error("the probabilities add up to {sum}, expected 1")]
     Sum {
-        /// Their sum.
+        /// The sum.
         sum: f64,
     },
     /// A list of rewards of the wrong length.
@@ -137,9 +137,9 @@ pub enum ModelFault {
     /// A reward that is not finite.
     #[error("the reward '{reward}' is {value}, expected a finite number")]
     Reward {
-        /// Its name.
+        /// The name of the reward.
         reward: String,
-        /// Its value.
+        /// The value of the reward.
         value: f64,
     },
     /// An initial state out of range.
@@ -147,7 +147,7 @@ pub enum ModelFault {
     Initial {
         /// The state.
         target: usize,
-        /// How many states there are.
+        /// The number of states.
         states: usize,
     },
     /// An initial probability out of range.
@@ -161,7 +161,7 @@ pub enum ModelFault {
     /// Initial probabilities that do not add up to 1.
     #[error("the initial probabilities add up to {sum}, expected 1")]
     InitialSum {
-        /// Their sum.
+        /// The sum.
         sum: f64,
     },
 }

@@ -1,14 +1,14 @@
-//! The names of states and actions, which at a million states must not cost more than the model itself.
+//! Compact storage of the names of states and actions.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-/// The names of the states: their numbers, for nothing, or texts.
+/// The names of the states: their numbers, without memory, or texts.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum StateNames {
-    /// As many states, each named by its number.
+    /// This many states, each named by its number.
     Numbered(usize),
-    /// One text after the other, and where each ends.
+    /// The concatenated texts and their ends.
     Listed { text: String, ends: Vec<usize> },
 }
 
@@ -30,7 +30,7 @@ impl StateNames {
         }
     }
 
-    /// Adds a state. Names stay numbers as long as they are.
+    /// Adds a state. Texts are stored from the first name on that is not its number.
     pub(super) fn push(&mut self, name: &str) {
         match self {
             Self::Numbered(states) if is_number(name, *states) => *states += 1,
@@ -58,7 +58,7 @@ impl StateNames {
     }
 }
 
-/// Whether a name is this number as it is usually written.
+/// True if a name is the decimal form of this number.
 fn is_number(name: &str, number: usize) -> bool {
     let usual = name.bytes().all(|b| b.is_ascii_digit()) && (name.len() == 1 || !name.starts_with('0'));
     usual && name.parse() == Ok(number)
@@ -69,7 +69,7 @@ fn is_number(name: &str, number: usize) -> bool {
 pub(super) struct ActionNames {
     /// The distinct names; `None`: each is its number.
     pub(super) names: Option<Vec<String>>,
-    /// Which one each choice has; `None`: the first choice of a state the first one, and so on.
+    /// The index of each choice's name; `None`: the position of the choice in its state.
     pub(super) of: Option<Vec<u32>>,
 }
 
@@ -78,14 +78,14 @@ impl ActionNames {
         self.of.as_ref().map_or(position, |of| of[choice] as usize)
     }
 
-    /// The name of a choice that is this one among those of its state.
+    /// The name of a choice, given its position in its state.
     pub(super) fn get(&self, choice: usize, position: usize) -> Cow<'_, str> {
         let number = self.number(choice, position);
         self.names.as_ref().map_or_else(|| Cow::Owned(number.to_string()), |n| Cow::Borrowed(&*n[number]))
     }
 }
 
-/// Gives each distinct name a number.
+/// The numbers of distinct names.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Interner {
     pub(super) names: Vec<String>,
@@ -93,7 +93,7 @@ pub(super) struct Interner {
 }
 
 impl Interner {
-    /// The number of a name. `guess` is the one that it probably has.
+    /// The number of a name, with `guess` tried first.
     pub(super) fn number(&mut self, name: &str, guess: usize) -> u32 {
         if self.names.get(guess).is_some_and(|known| known == name) {
             return guess as u32;

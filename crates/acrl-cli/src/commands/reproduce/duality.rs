@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use acrl::{
-    DualDynamics, EpochLength, Event, FiniteCmdp, Multipliers, Requirement, Rng, Specification, Task, Values,
+    Agent, EpochLength, Event, FiniteCmdp, Multipliers, Requirement, Rng, Simulator, Specification, Values,
     execute,
 };
 use acrl_exact::{ExactPolicy, FiniteTask, dual_function, maximise, optimal_actions};
@@ -97,9 +97,9 @@ pub(super) fn proposition_1(_: &Plan<'_>) -> anyhow::Result<Found> {
         weights.extend_from_slice(best.multipliers.as_slice());
         let actions = optimal_actions(&task, &weights)?;
         for component in best.mixture.iter().filter(|c| c.weight > 1e-6) {
-            let occupancy = task.occupancy(&component.rule)?;
+            let occupancy = task.occupancy(&component.actions)?;
             for s in 0..model.states() {
-                let action = component.rule[s];
+                let action = component.actions[s];
                 if occupancy[model.choices(s).start + action] > 1e-9 {
                     checked += 1;
                     outside += usize::from(!actions[s].contains(&action));
@@ -130,12 +130,13 @@ pub(super) fn unique_maximiser(plan: &Plan<'_>) -> anyhow::Result<Found> {
     let task = FiniteTask::new(&model, &specification)?;
     let actions = optimal_actions(&task, &[1.0, 0.0, 0.0])?;
     let unique = actions.iter().all(|a| a.len() == 1);
-    let star = maximise(&task, &[1.0, 0.0, 0.0])?.rule;
-    let mut dynamics = DualDynamics::new(specification.requirements().to_vec(), 0.5, EpochLength::Fixed(10))?
-        .with_multipliers(Multipliers::new(vec![3.0, 3.0])?)?;
+    let star = maximise(&task, &[1.0, 0.0, 0.0])?.actions;
+    let agent = Agent::builder(specification.requirements().to_vec()).step_size(0.5);
+    let agent = agent.epoch(EpochLength::Fixed(10)).multipliers(Multipliers::new(vec![3.0, 3.0])?);
+    let mut agent = agent.build()?;
     let mut policy = ExactPolicy::new(&task);
-    let starts_elsewhere = policy.rule(dynamics.multipliers())? != star;
-    let mut environment = Task::new(&model, specification.clone())?;
+    let starts_elsewhere = policy.actions(agent.multipliers())? != star;
+    let mut environment = Simulator::new(&model, specification.clone())?;
     let mut lambdas = Vec::new();
     let mut observer = |event: &Event<'_>| {
         if let Event::Epoch(epoch) = event {
@@ -144,10 +145,10 @@ pub(super) fn unique_maximiser(plan: &Plan<'_>) -> anyhow::Result<Found> {
         ControlFlow::Continue(())
     };
     let mut rng = Rng::new(plan.seed);
-    execute(&mut environment, &mut policy.clone(), &mut dynamics, 20_000, &mut rng, &mut observer)?;
+    execute(&mut environment, &mut policy.clone(), &mut agent, 20_000, &mut rng, &mut observer)?;
     let mut elsewhere = 0;
     for lambda in lambdas.iter().skip(1_000) {
-        elsewhere += usize::from(policy.rule(lambda)? != star);
+        elsewhere += usize::from(policy.actions(lambda)? != star);
     }
     let late = if unique && starts_elsewhere { elsewhere as f64 } else { f64::NAN };
     let measured = Measured::new("unique-maximiser")

@@ -1,6 +1,6 @@
 //! Figs. 1 to 3: the three-state problem, the augmented state, and A-CRL on them.
 
-use acrl::{DualDynamics, EpochLength, Multipliers, Policy as _, Rewards, Rng, Task};
+use acrl::{DualDynamics, EpochLength, FinitePolicy as _, Multipliers, Rewards, Rng, Simulator};
 use acrl_exact::{ExactPolicy, FiniteTask};
 use acrl_report::{Axis, Bound, Colour, Figure, Lines, Panel, Plot, Series};
 use anyhow::ensure;
@@ -47,13 +47,13 @@ pub(super) fn augmented_state(plan: &Plan<'_>) -> anyhow::Result<Found> {
     let requirements = specification.requirements().to_vec();
     let mut dynamics = DualDynamics::new(requirements, ETA, EpochLength::Fixed(EPOCH))?
         .with_multipliers(straight.multipliers[STOP].clone())?;
-    let mut environment = Task::new(&model, specification.clone())?;
+    let environment = Simulator::new(&model, specification.clone())?;
     let (mut policy, mut rng) = (ExactPolicy::new(&task), Rng::new(plan.seed));
     let mut rewards = Rewards::zeros(dynamics.len());
     let (mut k, mut difference) = (STOP, 0.0f64);
     while k < 1_000 {
-        let action = policy.act(&state, dynamics.multipliers(), &mut rng);
-        state = environment.step(&state, &action, &mut rewards, &mut rng)?;
+        let action = policy.act(state, dynamics.multipliers(), &mut rng);
+        state = environment.step(state, action, &mut rewards, &mut rng)?;
         if let Some(epoch) = dynamics.observe(&rewards)? {
             k += 1;
             let pairs = epoch.multipliers.as_slice().iter().zip(straight.multipliers[k].as_slice());
@@ -100,7 +100,7 @@ pub(super) fn a_crl(plan: &Plan<'_>) -> anyhow::Result<Found> {
     let (mut stays, mut second_larger, mut first_larger) = (0, 0, 0);
     let mut rules = Vec::new();
     for (k, lambda) in seen.multipliers.iter().take(1_000).enumerate() {
-        let rule = policy.rule(lambda)?.to_vec();
+        let rule = policy.actions(lambda)?.to_vec();
         feasible += usize::from(task.values(&rule)?.meets(task.bounds(), 0.01));
         at_a_third += usize::from((seen.share(k, EPOCH, 1) - THIRD).abs() < 1e-9);
         let [first, second] = [0, 1].map(|i| lambda.as_slice()[i]);

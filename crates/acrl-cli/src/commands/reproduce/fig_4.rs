@@ -22,7 +22,7 @@ pub(super) fn primal_dual_on_example_1(plan: &Plan<'_>) -> anyhow::Result<Found>
     let settings = PrimalDualConfig { records: 4_000, ..PrimalDualConfig::default() };
     let train = |settings: &PrimalDualConfig, from: f64| {
         let mut observer = |event: &Event<'_>| {
-            if let Event::Iteration { iteration, of, .. } = event {
+            if let Event::Iteration { iteration, total: of, .. } = event {
                 plan.share.reach(from + 0.45 * *iteration as f64 / *of as f64);
             }
             plan.share.stop.flow()
@@ -143,7 +143,7 @@ fn lags(task: &FiniteTask<'_>, record: &[Snapshot]) -> anyhow::Result<Vec<u64>> 
     let mut maximiser = ExactPolicy::new(task);
     let (mut lags, mut since) = (Vec::new(), None);
     for snapshot in record {
-        let wanted = maximiser.rule(&snapshot.multipliers)?[0];
+        let wanted = maximiser.actions(&snapshot.multipliers)?[0];
         if snapshot.probabilities[wanted] < 0.5 {
             since.get_or_insert(snapshot.rollout);
         } else if let Some(since) = since.take() {

@@ -4,8 +4,8 @@ use std::ops::ControlFlow;
 
 use acrl::guarantees::squared_bound;
 use acrl::{
-    DualDynamics, EpochLength, Event, Execution, FiniteCmdp, Multipliers, Policy as _, Requirement, Rng,
-    Specification, Task, execute,
+    Agent, EpochLength, Event, Execution, FiniteCmdp, FinitePolicy as _, Multipliers, Requirement, Rng,
+    Simulator, Specification, execute,
 };
 use acrl_envs::{Monitoring, MonitoringParameters, Problem, Source, bundled};
 use acrl_exact::{ExactPolicy, FiniteTask, Optimum, Solution, SolveOptions, solve};
@@ -87,10 +87,10 @@ pub(super) fn run(
     plan: &Plan<'_>,
 ) -> anyhow::Result<Seen> {
     let requirements = task.specification().requirements().to_vec();
-    let mut dynamics =
-        DualDynamics::new(requirements, eta, epoch)?.with_scales(task.objective_scale(), task.scales())?;
-    let mut environment = Task::new(task.model(), task.specification().clone())?;
-    let mut multipliers = vec![dynamics.multipliers().clone()];
+    let agent = Agent::builder(requirements).step_size(eta).epoch(epoch);
+    let mut agent = agent.scales(task.objective_scale(), task.scales()).build()?;
+    let mut environment = Simulator::new(task.model(), task.specification().clone())?;
+    let mut multipliers = vec![agent.multipliers().clone()];
     let mut observer = |event: &Event<'_>| {
         if let Event::Epoch(epoch) = event {
             multipliers.push(epoch.multipliers.clone());
@@ -99,12 +99,12 @@ pub(super) fn run(
     };
     let mut exact = ExactPolicy::new(task);
     let mut states = Vec::with_capacity(steps as usize);
-    let mut policy = |state: &usize, lambda: &Multipliers, rng: &mut Rng| {
-        states.push(*state as u32);
+    let mut policy = |state: usize, lambda: &Multipliers, rng: &mut Rng| {
+        states.push(state as u32);
         exact.act(state, lambda, rng)
     };
     let mut rng = Rng::new(plan.seed);
-    let execution = execute(&mut environment, &mut policy, &mut dynamics, steps, &mut rng, &mut observer)?;
+    let execution = execute(&mut environment, &mut policy, &mut agent, steps, &mut rng, &mut observer)?;
     if let Some(failure) = exact.failure() {
         return Err(failure.into());
     }

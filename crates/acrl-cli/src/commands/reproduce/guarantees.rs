@@ -156,7 +156,7 @@ fn subgradients(seed: u64) -> anyhow::Result<(u32, u32, u32)> {
     for _ in 0..POINTS {
         let around = star.as_slice().iter().map(|l| 3.0 * (l + 0.1) * rng.uniform());
         let lambda = Multipliers::new(around.collect())?;
-        let values = task.values(policy.rule(&lambda)?)?;
+        let values = task.values(policy.actions(&lambda)?)?;
         let pull: f64 = (0..task.len())
             .map(|i| {
                 let offset = lambda.as_slice()[i] - star.as_slice()[i];

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use acrl::{
-    BatchMatrix, DualDynamics, EpochLength, Execution, Rng, Silent, VecExecution, VecPolicy, VecTask,
+    Agent, BatchMatrix, EachStep, EpochLength, Execution, Rng, Step, VecExecution, VecPolicy, VecTask,
 };
 use anyhow::ensure;
 use rayon::prelude::*;
@@ -116,7 +116,8 @@ pub(super) fn watch<P: VecPolicy + Clone + Sync>(
 ) -> anyhow::Result<Watched> {
     let interval = (steps / MOMENTS).max(1);
     let requirements = task.specification().requirements();
-    let dynamics = DualDynamics::new(requirements.to_vec(), 0.01, EpochLength::Fixed(1))?;
+    let agent = Agent::builder(requirements.to_vec()).step_size(0.01).epoch(EpochLength::Fixed(1));
+    let agent = agent.objective(task.has_objective()).build()?;
     // Small parts, so that two cores end together.
     let size = runs.div_ceil(4 * rayon::current_num_threads()).max(1);
     let begins: Vec<usize> = (0..runs).step_by(size).collect();
@@ -130,26 +131,25 @@ pub(super) fn watch<P: VecPolicy + Clone + Sync>(
             let mut policy = policy.clone();
             let (mut counts, mut first) = (vec![0; CELLS * CELLS], First::default());
             let mut averages = vec![Vec::new(); num_envs];
-            let mut step = 0u64;
-            let mut each = |execution: &VecExecution<'_>| {
-                step += 1;
-                count(&mut counts, execution.state());
+            let each = |&Step { steps: step, agents, states }: &Step<'_>| {
+                if let Some(states) = states {
+                    count(&mut counts, states);
+                }
                 let moment = step.is_multiple_of(interval);
                 if begin == 0 {
-                    let lambda = execution.dynamics(0).multipliers().as_slice();
+                    let lambda = agents[0].multipliers().as_slice();
                     first.see(step, steps, moment, lambda);
                 }
                 if moment {
-                    for (env, averages) in averages.iter_mut().enumerate() {
-                        averages.push(execution.dynamics(env).averages()[1..].to_vec());
+                    for (agent, averages) in agents.iter().zip(&mut averages) {
+                        averages.push(agent.averages()[1..].to_vec());
                     }
                 }
                 let stop = step.is_multiple_of(1_000) && share.stop.requested();
                 if stop { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             };
-            let execution =
-                VecExecution::new(task, &mut policy, None, vec![dynamics.clone(); num_envs], rngs, steps)?;
-            let executions = execution.run(&mut Silent, &mut each)?;
+            let execution = VecExecution::new(task, &mut policy, vec![agent.clone(); num_envs], rngs, steps)?;
+            let executions = execution.run(&mut EachStep(each))?;
             ensure!(!share.stop.requested(), "stopped by Ctrl-C");
             let finished = 1 + done.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
             share.reach(from + (1.0 - from) * finished as f64 / parts as f64);

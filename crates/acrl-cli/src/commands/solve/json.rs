@@ -146,7 +146,7 @@ impl SolveResult {
         let demands = self.specification.objective().is_some();
         let alone = |i: usize| {
             let sure = self.sure.as_ref()?;
-            let inside = sure.components[i].inside.as_ref()?;
+            let inside = sure.components[i].optimum.as_ref()?;
             Some(AloneJson {
                 mass: sure.journey.as_ref().map(|journey| journey.mass[i]),
                 objective: demands.then_some(self.sign() * inside.values.objective() + 0.0),

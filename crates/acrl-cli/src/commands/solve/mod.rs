@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use acrl::{Event, FiniteCmdp, Named, Specification, Values};
 use acrl_exact::{
-    AlmostSure, Executable, FiniteTask, Optimum, Solution, SolveError, almost_sure_watched,
+    AlmostSure, Executable, FiniteTask, Optimum, Solution, SolveError, almost_sure_observed,
     solve as solve_task,
 };
 use anyhow::{anyhow, bail};
@@ -159,7 +159,7 @@ fn solve_finite(
     if let (Solution::Optimal(optimum), false) = (&answer, communicating) {
         shares = shares_of(&task, optimum)?;
         if !watch.stop.requested() {
-            let found = almost_sure_watched(&task, &options, &mut |round| rounds.look("parts, ", round));
+            let found = almost_sure_observed(&task, &options, &mut |round| rounds.look("parts, ", round));
             sure = match found {
                 Err(SolveError::Stopped) => None,
                 found => Some(found?),
@@ -194,7 +194,7 @@ fn shares_of(task: &FiniteTask<'_>, optimum: &Optimum) -> anyhow::Result<Vec<Sha
     let model = task.model();
     let mut occupancy = vec![0.0; model.choice_count()];
     for policy in &optimum.mixture {
-        let own = task.occupancy(&policy.rule)?;
+        let own = task.occupancy(&policy.actions)?;
         occupancy.iter_mut().zip(own).for_each(|(all, own)| *all += policy.weight * own);
     }
     let share = |states: &Vec<usize>| -> anyhow::Result<Share> {

@@ -56,7 +56,7 @@ pub fn dual_descent(task: &FiniteTask<'_>, step_size: f64, iterates: usize) -> R
     let mut lambda = vec![0.0; task.len()];
     for _ in 0..iterates {
         let multipliers = Multipliers::new(lambda.clone())?;
-        let rule = descent.find_or_add(task, policy.rule(&multipliers)?)?; // π(λ_k)
+        let rule = descent.find_or_add(task, policy.actions(&multipliers)?)?; // π(λ_k)
         descent.iterates.push(Iterate { multipliers, rule });
         let values = descent.rules[rule].values.requirements();
         for (i, l) in lambda.iter_mut().enumerate() {

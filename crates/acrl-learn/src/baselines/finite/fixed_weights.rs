@@ -50,7 +50,7 @@ pub fn sweep(
     let mut policy = ExactPolicy::new(task);
     let weighting = |multipliers: Multipliers| {
         length("multipliers", task.len(), multipliers.len())?;
-        let values = task.values(policy.rule(&multipliers)?)?;
+        let values = task.values(policy.actions(&multipliers)?)?;
         let feasible = violation(task, &values) <= tolerance;
         Ok(Weighting { multipliers, values, feasible })
     };

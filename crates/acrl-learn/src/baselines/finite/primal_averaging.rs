@@ -24,7 +24,9 @@
 
 use std::ops::ControlFlow;
 
-use acrl::{DualDynamics, EpochLength, Event, FiniteCmdp, Multipliers, Policy, Rng, Task, Values, execute};
+use acrl::{
+    Agent, EpochLength, Event, FiniteCmdp, FinitePolicy, Multipliers, Rng, Simulator, Values, execute,
+};
 use acrl_exact::{ExactPolicy, FiniteTask};
 use serde::Serialize;
 
@@ -62,18 +64,21 @@ pub fn visits(
 ) -> Result<Visits, LearnError> {
     setting("epochs", epochs as f64, 1.0.., "1 or more")?;
     let model = task.model();
-    let mut environment = Task::new(model, task.specification().clone())?;
+    let mut environment = Simulator::new(model, task.specification().clone())?;
     let requirements = task.specification().requirements().to_vec();
-    let mut dynamics = DualDynamics::new(requirements, step_size, EpochLength::Fixed(epoch))?
-        .with_scales(task.objective_scale(), task.scales())?;
+    let mut agent = Agent::builder(requirements)
+        .step_size(step_size)
+        .epoch(EpochLength::Fixed(epoch))
+        .scales(task.objective_scale(), task.scales())
+        .build()?;
     let mut exact = ExactPolicy::new(task);
     let mut choices = vec![0; model.choice_count()];
-    let mut policy = |state: &usize, lambda: &Multipliers, rng: &mut Rng| {
+    let mut policy = |state: usize, lambda: &Multipliers, rng: &mut Rng| {
         let action = exact.act(state, lambda, rng);
-        choices[model.choices(*state).start + action] += 1;
+        choices[model.choices(state).start + action] += 1;
         action
     };
-    let mut lambdas = vec![dynamics.multipliers().clone()];
+    let mut lambdas = vec![agent.multipliers().clone()];
     let mut observer = |event: &Event<'_>| {
         if let Event::Epoch(epoch) = event {
             lambdas.push(epoch.multipliers.clone());
@@ -81,10 +86,10 @@ pub fn visits(
         ControlFlow::Continue(())
     };
     let steps = epoch.saturating_mul(epochs);
-    let run = execute(&mut environment, &mut policy, &mut dynamics, steps, rng, &mut observer)?;
+    let run = execute(&mut environment, &mut policy, &mut agent, steps, rng, &mut observer)?;
     let mut rules: Vec<VisitedRule> = Vec::new();
     for lambda in &lambdas[..lambdas.len() - 1] {
-        let rule = exact.rule(lambda)?;
+        let rule = exact.actions(lambda)?;
         match rules.iter_mut().find(|visited| visited.rule == rule) {
             Some(visited) => visited.count += 1,
             None => rules.push(VisitedRule { rule: rule.to_vec(), count: 1 }),
@@ -168,15 +173,15 @@ impl Blocks {
     }
 }
 
-impl Policy<usize, usize> for Blocks {
+impl FinitePolicy for Blocks {
     #[inline]
-    fn act(&mut self, state: &usize, _: &Multipliers, rng: &mut Rng) -> usize {
+    fn act(&mut self, state: usize, _: &Multipliers, rng: &mut Rng) -> usize {
         if self.left == 0 {
             self.held = rng.weighted(&self.shares);
             self.left = self.length;
         }
         self.left -= 1;
-        self.rules[self.held][*state]
+        self.rules[self.held][state]
     }
 }
 
@@ -258,11 +263,12 @@ mod tests {
         let task = FiniteTask::new(&model, &third()).unwrap();
         let rules = example(1_000, 1_000).rules;
         let mut blocks = Blocks::new(&model, &rules, Blocks::LENGTH).unwrap();
-        let mut environment = Task::new(&model, third()).unwrap();
+        let mut environment = Simulator::new(&model, third()).unwrap();
         let requirements = third().requirements().to_vec();
-        let mut dynamics = DualDynamics::new(requirements, 0.5, EpochLength::Fixed(10)).unwrap();
+        let agent = Agent::builder(requirements).step_size(0.5).epoch(EpochLength::Fixed(10));
+        let mut agent = agent.build().unwrap();
         let mut rng = Rng::new(1);
-        let run = execute(&mut environment, &mut blocks, &mut dynamics, 5_000_000, &mut rng, &mut Silent);
+        let run = execute(&mut environment, &mut blocks, &mut agent, 5_000_000, &mut rng, &mut Silent);
         let averages = run.unwrap().averages;
         let mixed = mixed_values(&task, &rules).unwrap();
         let expected = [0, 1, 2].map(|i| mixed.as_slice()[i]);

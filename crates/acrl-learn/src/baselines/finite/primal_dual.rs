@@ -172,7 +172,7 @@ pub fn primal_dual(
             let lambda = dynamics.multipliers().as_slice().iter().copied();
             let figures: Named<f64> = task.specification().names().into_iter().zip(lambda).collect();
             let (iteration, of) = (done.div_ceil(interval), rollouts.div_ceil(interval));
-            if observer.event(&Event::Iteration { iteration, of, figures: &figures }).is_break() {
+            if observer.event(&Event::Iteration { iteration, total: of, metrics: &figures }).is_break() {
                 break;
             }
         }

@@ -1,6 +1,6 @@
 //! A policy that has stopped learning and knows nothing of λ.
 
-use acrl::{FiniteCmdp, Multipliers, Policy, Rng, Values};
+use acrl::{FiniteCmdp, FinitePolicy, Multipliers, Rng, Values};
 use acrl_exact::FiniteTask;
 use serde::Serialize;
 
@@ -52,10 +52,10 @@ impl Stationary {
     }
 }
 
-impl Policy<usize, usize> for Stationary {
+impl FinitePolicy for Stationary {
     #[inline]
-    fn act(&mut self, state: &usize, _: &Multipliers, rng: &mut Rng) -> usize {
-        rng.weighted(&self.probabilities[self.first[*state]..self.first[state + 1]])
+    fn act(&mut self, state: usize, _: &Multipliers, rng: &mut Rng) -> usize {
+        rng.weighted(&self.probabilities[self.first[state]..self.first[state + 1]])
     }
 }
 
@@ -87,7 +87,7 @@ mod tests {
             assert!((v - 1.0 / 3.0).abs() < 1e-12);
         }
         let (mut rng, lambda) = (Rng::new(3), Multipliers::zeros(2));
-        let ones: usize = (0..10_000).map(|_| uniform.act(&1, &lambda, &mut rng)).sum();
+        let ones: usize = (0..10_000).map(|_| uniform.act(1, &lambda, &mut rng)).sum();
         assert!((4_800..5_200).contains(&ones), "{ones}");
     }
 

@@ -167,13 +167,13 @@ pub(crate) fn lay_out(
 /// Middle and unit of each coordinate of an action; refuses choices.
 pub(crate) fn units(parts: &[ActionPart]) -> Result<Vec<(f64, f64)>, LearnError> {
     let unit = |part: &ActionPart| match *part {
-        ActionPart::Number(range) if range.is_bounded() => {
+        ActionPart::Continuous(range) if range.is_bounded() => {
             let half = 0.5 * range.width();
             setting("half the interval of an action", half, f64::MIN_POSITIVE.., "above 0")?;
             Ok((range.low + half, half))
         }
-        ActionPart::Number(_) => Ok((0.0, 1.0)),
-        ActionPart::Choice(n) => Err(LearnError::Setting {
+        ActionPart::Continuous(_) => Ok((0.0, 1.0)),
+        ActionPart::Discrete(n) => Err(LearnError::Setting {
             name: "choices of an action",
             value: n.to_string(),
             expected: "a number instead: a Gaussian policy cannot choose (ppo can)".to_owned(),

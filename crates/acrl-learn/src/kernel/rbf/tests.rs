@@ -18,7 +18,7 @@ impl Line {
     pub(crate) fn new() -> Self {
         Self {
             observation: vec![Interval::new(0.0, 1.0)],
-            action: vec![ActionPart::Number(Interval::new(-1.0, 1.0))],
+            action: vec![ActionPart::Continuous(Interval::new(-1.0, 1.0))],
             names: ["left", "right", "still"].map(str::to_owned).to_vec(),
             ranges: vec![Interval::new(0.0, 1.0); 3],
             factor: 1.0,
@@ -299,7 +299,7 @@ fn incompatible_problems_are_refused_with_a_reason() {
     let default = RbfConfig::default();
     let unbounded = Line { observation: vec![Interval::UNBOUNDED], ..line.clone() };
     assert!(refuse(&unbounded, &default).contains("axis of kernels"));
-    let choice = Line { action: vec![ActionPart::Choice(3)], ..line.clone() };
+    let choice = Line { action: vec![ActionPart::Discrete(3)], ..line.clone() };
     assert!(refuse(&choice, &default).contains("ppo"));
     let high = Line { observation: vec![Interval::new(0.0, 1.0); 8], ..line.clone() };
     assert!(refuse(&high, &default).contains("fewer nodes"));

@@ -1,0 +1,395 @@
+//! Markov chain of a stationary policy, by sparse LU factorisation: recurrent classes, gain, bias,
+//! long-run frequencies.
+
+use acrl::FiniteCmdp;
+use faer::linalg::solvers::{Solve, SolveCore};
+use faer::sparse::linalg::solvers::Lu;
+use faer::sparse::{SparseColMat, Triplet};
+use faer::{Conj, MatMut};
+
+use crate::graph::strong_components;
+
+/// Evaluation equations of a policy that cannot be solved in floating point.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the evaluation equations of a policy are numerically singular: some probabilities are too small to matter"
+)]
+pub struct Singular;
+
+/// Chain of a policy, factorised once and solved for any number of rewards.
+///
+/// For a reward vector r the gain g and the bias h solve
+/// g = P g, g + h = r + P h, P* h = 0, where P* is the limiting matrix.
+pub(crate) struct Chain {
+    first: Vec<usize>,
+    targets: Vec<usize>,
+    probabilities: Vec<f64>,
+    classes: Vec<RecurrentClass>,
+    /// Class of each recurrent state.
+    class_of: Vec<Option<usize>>,
+    transient: Vec<usize>,
+    /// I − P on the transient states, each row divided by the probability of leaving its state.
+    transient_lu: Option<Lu<usize, f64>>,
+    /// One over that probability: the expected time in the state.
+    stay: Vec<f64>,
+    /// Computed probability of absorption from each transient state: 1 up to rounding, which grows with
+    /// the time spent there. Dividing by it keeps gains within those of the classes.
+    absorption: Vec<f64>,
+}
+
+/// Recurrent class; `states[0]` is the reference at which h is 0 while solving.
+struct RecurrentClass {
+    states: Vec<usize>,
+    /// I − P with the reference's column replaced by ones; `None` for an absorbing state.
+    lu: Option<Lu<usize, f64>>,
+    /// Stationary probabilities, in the order of `states`.
+    stationary: Vec<f64>,
+}
+
+impl Chain {
+    /// Chain of the deterministic policy that takes action number `actions[s]` in state s.
+    pub(crate) fn of_actions(model: &FiniteCmdp, actions: &[usize]) -> Result<Self, Singular> {
+        let mut rows = Rows::default();
+        for (s, action) in actions.iter().enumerate() {
+            rows.add(model, model.choices(s).start + action, 1.0);
+            rows.end();
+        }
+        rows.factorise()
+    }
+
+    /// Chain of a randomised policy that takes choice number c with probability `weights[c]`.
+    pub(crate) fn of_weights(model: &FiniteCmdp, weights: &[f64]) -> Result<Self, Singular> {
+        let mut rows = Rows::default();
+        for s in 0..model.states() {
+            for choice in model.choices(s).filter(|&c| weights[c] > 0.0) {
+                rows.add(model, choice, weights[choice]);
+            }
+            rows.end();
+        }
+        rows.factorise()
+    }
+
+    fn states(&self) -> usize {
+        self.class_of.len()
+    }
+
+    /// Σ P(s, t) x(t).
+    pub(crate) fn expectation(&self, s: usize, x: &[f64]) -> f64 {
+        self.row(s).map(|(t, p)| p * x[t]).sum()
+    }
+
+    fn row(&self, s: usize) -> impl Iterator<Item = (usize, f64)> + '_ {
+        let range = self.first[s]..self.first[s + 1];
+        self.targets[range.clone()].iter().copied().zip(self.probabilities[range].iter().copied())
+    }
+
+    /// Probability of leaving a state. As a sum it is exact where 1 − P(s, s) would cancel.
+    fn leaving(&self, s: usize) -> f64 {
+        self.row(s).filter(|(t, _)| *t != s).map(|(_, p)| p).sum()
+    }
+
+    /// Row of P − I of a state.
+    fn generator(&self, s: usize) -> impl Iterator<Item = (usize, f64)> + '_ {
+        self.row(s).filter(move |(t, _)| *t != s).chain([(s, -self.leaving(s))])
+    }
+
+    /// Core of the chain: of each recurrent class the likeliest states that together have at least `share`
+    /// of its stationary probability.
+    pub(crate) fn core(&self, share: f64) -> Vec<usize> {
+        let mut core = Vec::new();
+        for class in &self.classes {
+            let mut order: Vec<usize> = (0..class.states.len()).collect();
+            order.sort_by(|&i, &j| class.stationary[j].total_cmp(&class.stationary[i]));
+            let mut mass = 0.0;
+            for i in order {
+                if mass >= share {
+                    break;
+                }
+                mass += class.stationary[i];
+                core.push(class.states[i]);
+            }
+        }
+        core
+    }
+
+    /// States of each recurrent class.
+    pub(crate) fn recurrent_classes(&self) -> impl Iterator<Item = &[usize]> {
+        self.classes.iter().map(|class| class.states.as_slice())
+    }
+
+    /// Gain g and bias h of a reward r(s).
+    pub(crate) fn gain_and_bias(&self, r: &[f64]) -> (Vec<f64>, Vec<f64>) {
+        let n = self.states();
+        let (mut g, mut h) = (vec![0.0; n], vec![0.0; n]);
+        for class in &self.classes {
+            let mut x: Vec<f64> = class.states.iter().map(|&s| r[s]).collect();
+            solve(class.lu.as_ref(), &mut x);
+            let gain = std::mem::take(&mut x[0]); // h is 0 at the reference
+            let mean: f64 = x.iter().zip(&class.stationary).map(|(h, p)| h * p).sum();
+            for (&s, x) in class.states.iter().zip(&x) {
+                (g[s], h[s]) = (gain, x - mean);
+            }
+        }
+        // On transient states h and g still hold 0, so expectations run over recurrent states alone.
+        let scaled = |f: &dyn Fn(usize) -> f64| -> Vec<f64> {
+            self.transient.iter().zip(&self.stay).map(|(&s, stay)| stay * f(s)).collect()
+        };
+        let mut x = scaled(&|s| self.expectation(s, &g));
+        solve(self.transient_lu.as_ref(), &mut x);
+        x.iter_mut().zip(&self.absorption).for_each(|(g, total)| *g /= total);
+        for (i, &s) in self.transient.iter().enumerate() {
+            g[s] = x[i];
+        }
+        let mut y = scaled(&|s| r[s] - g[s] + self.expectation(s, &h));
+        solve(self.transient_lu.as_ref(), &mut y);
+        for (i, &s) in self.transient.iter().enumerate() {
+            h[s] = y[i];
+        }
+        (g, h)
+    }
+
+    /// Long-run frequencies of the states from an initial distribution: μᵀ P*.
+    pub(crate) fn frequencies(&self, initial: &[(usize, f64)]) -> Vec<f64> {
+        let mut mass = vec![0.0; self.classes.len()];
+        let mut start = vec![0.0; self.transient.len()];
+        let position = |s: usize| self.transient.binary_search(&s);
+        for &(s, p) in initial {
+            match self.class_of[s] {
+                Some(class) => mass[class] += p,
+                None => start[position(s).unwrap_or(0)] += p,
+            }
+        }
+        // Expected visits to transient states before absorption: xᵀ (I − P) = startᵀ.
+        if let Some(lu) = &self.transient_lu {
+            lu.solve_transpose_in_place_with_conj(Conj::No, column(&mut start));
+            start.iter_mut().zip(&self.stay).for_each(|(x, stay)| *x *= stay);
+        }
+        for (i, &s) in self.transient.iter().enumerate() {
+            for (t, p) in self.row(s) {
+                if let Some(class) = self.class_of[t] {
+                    mass[class] += start[i] * p;
+                }
+            }
+        }
+        // All of it ends in some class; what is missing is rounding.
+        let total: f64 = mass.iter().sum();
+        mass.iter_mut().for_each(|mass| *mass /= total);
+        let mut frequencies = vec![0.0; self.states()];
+        for (class, mass) in self.classes.iter().zip(mass) {
+            for (&s, p) in class.states.iter().zip(&class.stationary) {
+                frequencies[s] = mass * p;
+            }
+        }
+        frequencies
+    }
+
+    /// Expected hitting time of `target` from each state; infinite where it is not reached almost surely.
+    pub(crate) fn hitting_times(&self, target: &[bool]) -> Result<Vec<f64>, Singular> {
+        // Doomed: some reachable recurrent class does not meet the target.
+        let misses = |class: &RecurrentClass| !class.states.iter().any(|&s| target[s]);
+        let mut doomed = vec![false; self.states()];
+        for class in self.classes.iter().filter(|class| misses(class)) {
+            class.states.iter().for_each(|&s| doomed[s] = true);
+        }
+        loop {
+            let leads = |s: &usize| !doomed[*s] && !target[*s] && self.row(*s).any(|(t, _)| doomed[t]);
+            let more: Vec<usize> = (0..self.states()).filter(leads).collect();
+            if more.is_empty() {
+                break;
+            }
+            more.into_iter().for_each(|s| doomed[s] = true);
+        }
+        let open: Vec<usize> = (0..self.states()).filter(|&s| !doomed[s] && !target[s]).collect();
+        let mut position = vec![None; self.states()];
+        open.iter().enumerate().for_each(|(i, &s)| position[s] = Some(i));
+        let row = |(i, &s): (usize, &usize)| self.generator(s).map(move |(t, p)| (i, t, p));
+        let entries = open.iter().enumerate().flat_map(row);
+        // I − P on the open states: the entries above hold P − I.
+        let triplets = entries
+            .filter_map(|(i, t, p)| position[t].map(|j| Triplet { row: i, col: j, val: -p }))
+            .collect::<Vec<_>>();
+        let mut times = vec![1.0; open.len()];
+        solve(factorise(open.len(), &triplets)?.as_ref(), &mut times);
+        let mut result: Vec<f64> =
+            (0..self.states()).map(|s| if target[s] { 0.0 } else { f64::INFINITY }).collect();
+        open.iter().zip(times).for_each(|(&s, time)| result[s] = time);
+        Ok(result)
+    }
+}
+
+/// Rows of a chain, before factorisation.
+#[derive(Default)]
+struct Rows {
+    first: Vec<usize>,
+    targets: Vec<usize>,
+    probabilities: Vec<f64>,
+}
+
+impl Rows {
+    fn add(&mut self, model: &FiniteCmdp, choice: usize, weight: f64) {
+        let choice = model.choice(choice);
+        self.targets.extend(choice.targets.iter().map(|&t| t as usize));
+        self.probabilities.extend(choice.probabilities.iter().map(|p| weight * p));
+    }
+
+    fn end(&mut self) {
+        if self.first.is_empty() {
+            self.first.push(0);
+        }
+        self.first.push(self.targets.len());
+    }
+
+    fn factorise(self) -> Result<Chain, Singular> {
+        let n = self.first.len() - 1;
+        let successors = |s: usize| &self.targets[self.first[s]..self.first[s + 1]];
+        let mut chain = Chain {
+            classes: Vec::new(),
+            class_of: vec![None; n],
+            transient: Vec::new(),
+            transient_lu: None,
+            stay: Vec::new(),
+            absorption: Vec::new(),
+            first: Vec::new(),
+            targets: Vec::new(),
+            probabilities: Vec::new(),
+        };
+        for states in strong_components(n, successors) {
+            let inside: std::collections::HashSet<usize> = states.iter().copied().collect();
+            let closed = states.iter().all(|&s| successors(s).iter().all(|t| inside.contains(t)));
+            if closed {
+                let class = chain.classes.len();
+                states.iter().for_each(|&s| chain.class_of[s] = Some(class));
+                chain.classes.push(RecurrentClass { states, lu: None, stationary: Vec::new() });
+            } else {
+                chain.transient.extend(states);
+            }
+        }
+        chain.transient.sort_unstable();
+        (chain.first, chain.targets, chain.probabilities) = (self.first, self.targets, self.probabilities);
+
+        let mut position = vec![usize::MAX; n];
+        let mut classes = std::mem::take(&mut chain.classes);
+        for class in &mut classes {
+            class.states.sort_unstable();
+            class.states.iter().enumerate().for_each(|(i, &s)| position[s] = i);
+            let mut triplets = Vec::new();
+            for (i, &s) in class.states.iter().enumerate() {
+                triplets.push(Triplet { row: i, col: 0, val: 1.0 });
+                let off_reference = chain.generator(s).filter(|(t, _)| position[*t] != 0);
+                triplets.extend(off_reference.map(|(t, p)| Triplet { row: i, col: position[t], val: -p }));
+            }
+            class.stationary = vec![0.0; class.states.len()];
+            class.stationary[0] = 1.0;
+            if class.states.len() > 1 {
+                class.lu = factorise(class.states.len(), &triplets)?;
+                if let Some(lu) = &class.lu {
+                    lu.solve_transpose_in_place_with_conj(Conj::No, column(&mut class.stationary));
+                }
+            }
+        }
+        chain.classes = classes;
+        position.fill(usize::MAX);
+        chain.transient.iter().enumerate().for_each(|(i, &s)| position[s] = i);
+        let mut triplets = Vec::new();
+        for (i, &s) in chain.transient.iter().enumerate() {
+            let inside = chain.generator(s).filter(|(t, _)| position[*t] != usize::MAX);
+            let stay = 1.0 / chain.leaving(s);
+            triplets.extend(inside.map(|(t, p)| Triplet { row: i, col: position[t], val: -p * stay }));
+            chain.stay.push(stay);
+        }
+        chain.transient_lu = factorise(chain.transient.len(), &triplets)?;
+        let into_classes = |&s: &usize| {
+            let leaving = chain.row(s).filter(|(t, _)| position[*t] == usize::MAX);
+            leaving.map(|(_, p)| p).sum::<f64>()
+        };
+        chain.absorption =
+            chain.transient.iter().zip(&chain.stay).map(|(s, stay)| stay * into_classes(s)).collect();
+        solve(chain.transient_lu.as_ref(), &mut chain.absorption);
+        Ok(chain)
+    }
+}
+
+/// Factorised matrix with the given entries, duplicates added; `None` if empty.
+fn factorise(n: usize, entries: &[Triplet<usize, usize, f64>]) -> Result<Option<Lu<usize, f64>>, Singular> {
+    if n == 0 {
+        return Ok(None);
+    }
+    let matrix = SparseColMat::try_new_from_triplets(n, n, entries).map_err(|_| Singular)?;
+    matrix.sp_lu().map(Some).map_err(|_| Singular)
+}
+
+/// Solves in place; without a factorisation the matrix is the identity of an absorbing state.
+fn solve(lu: Option<&Lu<usize, f64>>, x: &mut [f64]) {
+    if let Some(lu) = lu {
+        lu.solve_in_place(column(x));
+    }
+}
+
+fn column(x: &mut [f64]) -> MatMut<'_, f64> {
+    let rows = x.len();
+    MatMut::from_column_major_slice_mut(x, rows, 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Recurrent classes {0} and {1, 2}, and a transient state 3 that leads to either.
+    fn chain() -> (FiniteCmdp, Chain) {
+        let mut b = FiniteCmdp::builder(["x"]);
+        (0..4).for_each(|s| _ = b.state(s.to_string()));
+        b.choice(0, "a", &[(0, 1.0)], &[3.0]);
+        b.choice(1, "a", &[(2, 1.0)], &[1.0]);
+        b.choice(2, "a", &[(1, 0.5), (2, 0.5)], &[0.0]);
+        b.choice(3, "a", &[(0, 0.25), (1, 0.25), (3, 0.5)], &[8.0]);
+        let model = b.build().unwrap();
+        let chain = Chain::of_actions(&model, &[0; 4]).unwrap();
+        (model, chain)
+    }
+
+    #[test]
+    fn gain_and_bias_solve_their_equations() {
+        let (_, chain) = chain();
+        let r = [3.0, 1.0, 0.0, 8.0];
+        let (g, h) = chain.gain_and_bias(&r);
+        let third = 1.0 / 3.0;
+        for (g, expected) in g.iter().zip([3.0, third, third, 0.5 * 3.0 + 0.5 * third]) {
+            assert!((g - expected).abs() < 1e-14);
+        }
+        for s in 0..4 {
+            assert!((g[s] + h[s] - r[s] - chain.expectation(s, &h)).abs() < 1e-13);
+        }
+        assert!((h[1] / 3.0 + 2.0 * h[2] / 3.0).abs() < 1e-14, "P* h = 0");
+    }
+
+    #[test]
+    fn frequencies_follow_the_absorption_probabilities() {
+        let (_, chain) = chain();
+        let f = chain.frequencies(&[(3, 1.0)]);
+        for (f, expected) in f.iter().zip([0.5, 0.5 / 3.0, 1.0 / 3.0, 0.0]) {
+            assert!((f - expected).abs() < 1e-14, "{f} {expected}");
+        }
+    }
+
+    #[test]
+    fn hitting_times_are_expectations_or_infinite() {
+        let (_, chain) = chain();
+        let times = chain.hitting_times(&[false, true, false, false]).unwrap();
+        assert!(times[0].is_infinite() && times[3].is_infinite());
+        assert!((times[2] - 2.0).abs() < 1e-14 && times[1] == 0.0);
+    }
+
+    #[test]
+    fn randomised_policies_mix_their_choices() {
+        let mut b = FiniteCmdp::builder(["x"]);
+        b.state("0");
+        b.state("1");
+        b.choice(0, "stay", &[(0, 1.0)], &[1.0]);
+        b.choice(0, "go", &[(1, 1.0)], &[1.0]);
+        b.choice(1, "back", &[(0, 1.0)], &[0.0]);
+        let model = b.build().unwrap();
+        let chain = Chain::of_weights(&model, &[0.5, 0.5, 1.0]).unwrap();
+        let (g, _) = chain.gain_and_bias(&[1.0, 0.0]);
+        assert!((g[0] - 2.0 / 3.0).abs() < 1e-14 && (g[1] - g[0]).abs() < 1e-14);
+    }
+}
