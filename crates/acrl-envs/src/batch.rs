@@ -1,8 +1,8 @@
-//! Checks of what a batch is given, said in one way for all environments.
+//! Checks of batched steps, with the same messages for all environments, and common parts of their dynamics.
 
 use acrl::{BatchMatrix, Error, Rng};
 
-/// Fails unless the parts of a step fit together: rows as many as expected, and environments as many as the state.
+/// Fails unless the matrices of a step have the expected rows and as many environments as the state.
 pub(crate) fn check_step(
     [state_rows, action_rows, reward_rows]: [usize; 3],
     state: &BatchMatrix,
@@ -36,7 +36,7 @@ fn arity(what: &str, expected: usize, found: usize) -> Result<(), Error> {
 
 /// Fails with the first NaN of a row of actions, or infinite number if `finite` says that it needs finite ones.
 pub(crate) fn check_numbers(name: &str, row: &[f64], finite: bool) -> Result<(), Error> {
-    // Over all of them without leaving early, which the compiler turns into a few instructions per environment.
+    // Without an early exit, so that the loop is vectorised.
     let wrong = |a: f64| if finite { !a.is_finite() } else { a.is_nan() };
     if !row.iter().fold(false, |any, &a| any | wrong(a)) {
         return Ok(());

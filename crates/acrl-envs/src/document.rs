@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 
-/// What is wrong with a problem file, in one sentence that begins with the line where it is known.
+/// Error in a problem file, in one sentence that begins with the line where it is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProblemError {
     line: Option<usize>,
@@ -31,12 +31,12 @@ impl ProblemError {
         Self { line: Some(line), message: message.into() }
     }
 
-    /// The line of the fault, from 1, where it is known.
+    /// Line of the error, from 1, where it is known.
     pub fn line(&self) -> Option<usize> {
         self.line
     }
 
-    /// The fault, without the line.
+    /// The message without the line.
     pub fn message(&self) -> &str {
         &self.message
     }
@@ -64,7 +64,7 @@ pub(crate) fn parse(text: &str) -> Result<Spanned<DeTable<'_>>, ProblemError> {
     })
 }
 
-/// A table of the file and what to call it in messages.
+/// A table of the file and its name in messages.
 #[derive(Clone)]
 pub(crate) struct Table<'a> {
     text: &'a str,
@@ -112,7 +112,7 @@ impl<'a> Table<'a> {
         self.only(&known)?;
         let value = Spanned::new(self.span.clone(), DeValue::Table(self.table.clone()));
         T::deserialize(ValueDeserializer::from(value)).map_err(|e| {
-            // The key whose value serde refuses when it is alone.
+            // The key whose value is at the place of serde's error.
             let span = e.span().unwrap_or_else(|| self.span.clone());
             let at_fault = keys.iter().find_map(|(key, expected)| {
                 let (_, value) = self.table.get_key_value(*key)?;
@@ -156,7 +156,7 @@ impl<'a> Table<'a> {
     }
 }
 
-/// A value of the file and what to call it in messages.
+/// A value of the file and its name in messages.
 pub(crate) struct Value<'a> {
     text: &'a str,
     place: String,
@@ -169,7 +169,7 @@ impl<'a> Value<'a> {
         ProblemError::at(self.text, self.value.span().start, message)
     }
 
-    /// The error that says what would have been right.
+    /// The error with the value and what was expected.
     pub(crate) fn wrong(&self, expected: impl fmt::Display) -> ProblemError {
         let value = match self.value.get_ref() {
             DeValue::String(s) => format!("\"{}\"", shown(s)),

@@ -63,7 +63,7 @@ use crate::batch::{check_numbers, check_reset, check_step, normal_pair, shortene
 use crate::parameter::{Check, ParameterError};
 use crate::regions::{Region, Shape, check_regions, indicate_all};
 
-/// What a drone problem can be given.
+/// Parameters of a drone problem.
 ///
 /// | Name | Default | Purpose | Range |
 /// |---|---|---|---|
@@ -192,7 +192,7 @@ impl Drone {
         &self.parameters
     }
 
-    /// The requirements that come with it.
+    /// Objective and requirements that come with it.
     pub fn specification(&self) -> Result<Specification, Error> {
         let regions = &self.parameters.regions;
         let share = 3.0 / (5 * regions.len()) as f64;

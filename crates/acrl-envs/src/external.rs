@@ -1,21 +1,21 @@
-//! External: an environment that lives outside of the program, such as one of Python.
+//! External: the description of an environment outside of the program, such as one of Python.
 //!
 //! # Description
 //!
-//! What is known of an environment that somebody else steps: what its agent sees and does, and which rewards it has. A
-//! policy that was trained in it embeds this, so that it can be opened, checked and executed beside the environment.
+//! Observations, actions and rewards of an environment that the caller steps. A policy that was trained in it embeds this
+//! description, so that it can be opened, checked and executed beside the environment.
 //!
 //! # States
 //!
-//! The environment keeps them to itself.
+//! Hidden in the environment.
 //!
 //! # Actions
 //!
-//! A list of choices and numbers.
+//! A list of discrete and continuous parts.
 //!
 //! # Dynamics
 //!
-//! Unknown. The program cannot step it, and says so.
+//! Unknown. Stepping it is an error.
 //!
 //! # Rewards
 //!
@@ -58,24 +58,24 @@ use serde::{Deserialize, Serialize};
 
 use crate::parameter::{Check, ParameterError};
 
-/// What an external environment is described by.
+/// Description of an external environment.
 ///
 /// | Name | Default | Purpose | Range |
 /// |---|---|---|---|
-/// | `observation` | – | the range of each number that is seen; a network scales by it | pairs low < high |
+/// | `observation` | – | range of each dimension of an observation, by which networks scale it | pairs low < high |
 /// | `action` | – | the parts of an action | `choices` of 2 or more, or `low` < `high` |
 /// | `reward` | – | name and range of each reward | low < high |
-/// | `spaces` | none | how whoever steps it writes observations and actions | any text |
+/// | `spaces` | none | the caller's encoding of observations and actions | any text |
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ExternalParameters {
-    /// The range of each number that is seen.
+    /// Range of each dimension of an observation.
     pub observation: Vec<[f64; 2]>,
-    /// The parts of an action.
+    /// Parts of an action.
     pub action: Vec<ExternalAction>,
-    /// The rewards.
+    /// Names and ranges of the rewards.
     pub reward: Vec<ExternalReward>,
-    /// How whoever steps it writes observations and actions.
+    /// The caller's encoding of observations and actions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spaces: Option<String>,
 }
@@ -84,30 +84,30 @@ pub struct ExternalParameters {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ExternalAction {
-    /// The number of choices, if it is a choice.
+    /// Number of values of a discrete part.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub choices: Option<usize>,
-    /// The least number; −∞ if it is not said.
+    /// Lower end of a continuous part; −∞ if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub low: Option<f64>,
-    /// The greatest number; ∞ if it is not said.
+    /// Upper end of a continuous part; ∞ if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub high: Option<f64>,
 }
 
-/// A reward.
+/// Name and range of a reward.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ExternalReward {
-    /// What it is called.
+    /// Name.
     pub name: String,
-    /// From here.
+    /// Lower end of its range.
     pub low: f64,
-    /// To here.
+    /// Upper end of its range.
     pub high: f64,
 }
 
-/// An environment that lives outside of the program.
+/// An environment outside of the program.
 #[derive(Debug, Clone, PartialEq)]
 pub struct External {
     parameters: ExternalParameters,
@@ -123,7 +123,7 @@ impl External {
     /// The kind's name in problem files.
     pub const KIND: &str = "external";
 
-    /// Refuses what is no range, a choice among fewer than two, and rewards without names of their own.
+    /// Refuses empty ranges, fewer than two discrete values, and rewards of the same name.
     pub fn new(parameters: ExternalParameters) -> Result<Self, ParameterError> {
         let range = |parameter: String, low: f64, high: f64| {
             if low.is_finite() && high.is_finite() && low < high {
@@ -174,7 +174,7 @@ impl External {
         Ok(Self { observation, action, names, ranges, parameters })
     }
 
-    /// What it is described by.
+    /// The description.
     pub fn parameters(&self) -> &ExternalParameters {
         &self.parameters
     }
@@ -228,7 +228,7 @@ impl External {
         })
     }
 
-    /// The error of whoever tries to step it.
+    /// The error of an attempt to step it.
     fn outside() -> Error {
         Error::Environment(
             "it lives outside of this program: run the policy where the environment is, as with acrl.Agent in \
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn its_problem_file_reads_back_to_the_bit() {
+    fn its_problem_file_round_trips() {
         let external = External::new(parameters()).unwrap();
         let requirements = vec![
             Requirement::at_most("the \"heat\"", 0.1).unwrap().named("hot"),
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_description_is_refused() {
+    fn invalid_descriptions_are_refused() {
         let wrong = |change: fn(&mut ExternalParameters), expected: &str| {
             let mut parameters = parameters();
             change(&mut parameters);

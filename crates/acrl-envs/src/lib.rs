@@ -17,13 +17,13 @@
 //! | [`planar`] | position | velocity | none, be at home, or little energy | shares of time in regions (Section IV of the paper) |
 //! | [`wireless`] | fading channels | user and power | sum rate | each user's rate, power |
 //! | [`drone`] | position, velocity, wind | thrust | little energy, or be at home | shares of time in regions |
-//! | [`external`] | kept elsewhere | as described | any | any: it lives outside of the program |
+//! | [`external`] | hidden | as described | any | any: it is outside of the program |
 //!
-//! [`regions`] are the shapes of what is watched. [`RandomPlanar`] draws planar problems that nobody chose.
+//! [`regions`] are the shapes of regions. [`RandomPlanar`] draws random planar problems.
 //!
 //! An environment is made from a parameter struct by one fallible constructor; a value of its type
-//! has been checked. [`problem`] is the problem file: one of these environments, or a model, with
-//! what to achieve in it. [`bundled`] are the problem files that come with the program.
+//! has been checked. [`problem`] is the problem file: one of these environments, or a model, with objective and
+//! requirements. [`bundled`] are the problem files that come with the program.
 //!
 //! ```
 //! use acrl_envs::{Problem, Source};
@@ -75,7 +75,7 @@ pub use wireless::{User, Wireless, WirelessParameters};
 /// A problem file that comes with the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bundled {
-    /// What `acrl init` calls it.
+    /// Name, as in `acrl init NAME`.
     pub name: &'static str,
     /// One line on what it is; the same as the file's `title`.
     pub summary: &'static str,
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bundled_files_say_what_the_environments_default_to() {
+    fn bundled_files_equal_the_defaults_of_the_environments() {
         let home = "home = { shape = 'disc', centre = [5, 5], radius = 1 }";
         for (name, environment) in [
             ("monitoring", "kind = 'monitoring'"),
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn the_inline_problem_has_the_optimum_its_comment_tells() {
+    fn the_inline_problem_has_the_optimum_of_its_comment() {
         let file = bundled().iter().find(|b| b.name == "inline").unwrap();
         let problem = Problem::parse(file.text).unwrap();
         let Source::Model(model) = &problem.source else { panic!("not a model") };

@@ -57,7 +57,7 @@ use serde::Deserialize;
 
 use crate::parameter::{Check, ParameterError};
 
-/// What a maintenance problem can be given.
+/// Parameters of a maintenance problem.
 ///
 /// | Name | Default | Purpose | Range |
 /// |---|---|---|---|
@@ -161,7 +161,7 @@ impl Maintenance {
         Ok(builder.build()?)
     }
 
-    /// The requirements that come with it.
+    /// Objective and requirements that come with it.
     pub fn specification(&self) -> Result<Specification, Error> {
         let requirements = vec![Requirement::at_most("poor", 0.05)?, Requirement::at_most("cost", 0.15)?];
         Specification::new(Some(Objective::maximize("output")), requirements)

@@ -56,7 +56,7 @@ use serde::Deserialize;
 
 use crate::parameter::{Check, ParameterError};
 
-/// What a monitoring problem can be given.
+/// Parameters of a monitoring problem.
 ///
 /// | Name | Default | Purpose | Range |
 /// |---|---|---|---|
@@ -106,7 +106,7 @@ impl Monitoring {
         Ok(builder.build()?)
     }
 
-    /// The requirements that come with it.
+    /// Objective and requirements that come with it.
     pub fn specification(&self) -> Result<Specification, Error> {
         let n = self.parameters.regions;
         let share = 1.0 / (n + 1) as f64;

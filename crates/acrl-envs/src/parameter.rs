@@ -1,4 +1,4 @@
-//! Parameters out of range, said in one way for all environments.
+//! Range checks of parameters, with the same messages for all environments.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -11,9 +11,9 @@ pub struct ParameterError {
     pub environment: &'static str,
     /// The parameter, as in the problem file; parts of a list as `levels[1].power`.
     pub parameter: String,
-    /// The value it was given.
+    /// The value.
     pub value: String,
-    /// What would have been right.
+    /// The admissible values.
     pub expected: String,
 }
 

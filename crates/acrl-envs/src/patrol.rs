@@ -57,7 +57,7 @@ use serde::Deserialize;
 
 use crate::parameter::{Check, ParameterError};
 
-/// What a patrol problem can be given.
+/// Parameters of a patrol problem.
 ///
 /// | Name | Default | Purpose | Range |
 /// |---|---|---|---|
@@ -134,7 +134,7 @@ impl Patrol {
         Ok(builder.build()?)
     }
 
-    /// The requirements that come with it.
+    /// Objective and requirements that come with it.
     pub fn specification(&self) -> Result<Specification, Error> {
         let requirements = REGIONS.iter().map(|&(name, share)| Requirement::at_least(name, share));
         Specification::new(Some(Objective::minimize("effort")), requirements.collect::<Result<_, _>>()?)

@@ -65,7 +65,7 @@ use crate::batch::{check_numbers, check_reset, check_step, shortened};
 use crate::parameter::{Check, ParameterError};
 use crate::regions::{Region, Shape, check_regions, indicate_all};
 
-/// What a planar problem can be given.
+/// Parameters of a planar problem.
 ///
 /// | Name | Default | Purpose | Range |
 /// |---|---|---|---|
@@ -168,7 +168,7 @@ impl Planar {
         &self.parameters
     }
 
-    /// The requirements that come with it.
+    /// Objective and requirements that come with it.
     pub fn specification(&self) -> Result<Specification, Error> {
         let n = self.parameters.regions.len();
         let shares = (0..n).map(|i| (n - i) as f64 / (n * (n + 1)) as f64);

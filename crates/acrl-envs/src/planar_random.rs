@@ -1,4 +1,4 @@
-//! Planar problems drawn at random, to test that something holds on problems nobody chose.
+//! Random planar problems, for tests on problems that were not hand-picked.
 
 use std::f64::consts::TAU;
 use std::fmt::Write as _;
@@ -8,10 +8,10 @@ use acrl::{Error, Goal, Requirement, Rng, Specification};
 use crate::planar::{Planar, PlanarParameters};
 use crate::regions::{Region, Shape};
 
-/// What a random problem optimises.
+/// Objective of a random problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RandomObjective {
-    /// Nothing.
+    /// No objective.
     None,
     /// Maximise the share of a home region.
     Home,
@@ -39,7 +39,7 @@ pub struct RandomPlanar {
     travel: f64,
 }
 
-/// How often a geometry is drawn before giving up; a few draws are enough.
+/// Largest number of attempts to draw a geometry; a few are enough.
 const ATTEMPTS: usize = 10_000;
 const SLACK: f64 = 0.03;
 const ROUND_TRIP: f64 = 2_000.0;
@@ -93,12 +93,12 @@ impl RandomPlanar {
         self.travel
     }
 
-    /// What to achieve: the first draw.
+    /// Objective and requirements of the first draw.
     pub fn specification(&self) -> Result<Specification, Error> {
         self.draw(0)
     }
 
-    /// What to achieve in draw number `draw`: other feasible requirements and the same objective.
+    /// Objective and requirements of a draw: other feasible requirements, and the same objective.
     pub fn draw(&self, draw: u64) -> Result<Specification, Error> {
         let mut rng = Rng::stream(self.seed, draw.wrapping_add(2));
         let names = self.planar.parameters().regions.iter().map(|region| &region.name);
@@ -113,7 +113,7 @@ impl RandomPlanar {
         Specification::new(self.planar.objective(), requirements.collect::<Result<_, _>>()?)
     }
 
-    /// The problem file of a draw. It is read back as the same problem, to the bit.
+    /// The problem file of a draw, which parses to the same problem.
     pub fn problem_file(&self, draw: u64) -> Result<String, Error> {
         let p = self.planar.parameters();
         let specification = self.draw(draw)?;

@@ -1,4 +1,4 @@
-//! The problem file: an environment or a model, what to achieve in it, and how to run and train.
+//! The problem file: an environment or a model, objective and requirements, and settings of runs and trainings.
 //!
 //! TOML, closed: a key that is not listed here is an error. The files in `problems/` of this crate show it in use.
 //!
@@ -53,17 +53,17 @@ use crate::wireless::Wireless;
 pub struct Problem {
     /// One line on what it is.
     pub title: Option<String>,
-    /// Where the agent acts.
+    /// Environment or model.
     pub source: Source,
-    /// What it must achieve. Its rewards exist in the model, unless that is in another file.
+    /// Objective and requirements. Their rewards exist in the model, unless that is in another file.
     pub specification: Specification,
-    /// How to run it.
+    /// Settings of runs.
     pub run: RunSettings,
-    /// How to train on it, as it is written.
+    /// Settings of trainings, as they are written.
     pub train: TrainSection,
 }
 
-/// Where the agent acts.
+/// Environment or model of a problem.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Source {
     /// In a finite environment, or a model written out in the problem file.
@@ -94,7 +94,7 @@ pub enum Continuous {
     Wireless(Wireless),
     /// A drone with inertia.
     Drone(Drone),
-    /// One that lives outside of the program.
+    /// An environment outside of the program.
     External(External),
 }
 

@@ -60,7 +60,7 @@ use serde::Deserialize;
 
 use crate::parameter::{Check, ParameterError};
 
-/// What a queue problem can be given.
+/// Parameters of a queue problem.
 ///
 /// | Name | Default | Purpose | Range |
 /// |---|---|---|---|
@@ -178,7 +178,7 @@ impl Queue {
         Ok(builder.build()?)
     }
 
-    /// The requirements that come with it.
+    /// Objective and requirements that come with it.
     pub fn specification(&self) -> Result<Specification, Error> {
         let requirements = vec![Requirement::at_most("queue", 4.0)?, Requirement::at_most("drops", 0.02)?];
         Specification::new(Some(Objective::minimize("power")), requirements)

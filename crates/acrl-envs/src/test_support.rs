@@ -1,4 +1,4 @@
-//! What the tests of several environments need.
+//! Helpers of the tests of several environments.
 
 use acrl::{FiniteCmdp, Specification};
 

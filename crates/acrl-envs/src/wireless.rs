@@ -66,7 +66,7 @@ use serde::Deserialize;
 use crate::batch::{check_numbers, check_reset, check_step, normal_pair};
 use crate::parameter::{Check, ParameterError};
 
-/// What a wireless problem can be given.
+/// Parameters of a wireless problem.
 ///
 /// | Name | Default | Purpose | Range |
 /// |---|---|---|---|
@@ -182,7 +182,7 @@ impl Wireless {
         &self.parameters
     }
 
-    /// The requirements that come with it.
+    /// Objective and requirements that come with it.
     pub fn specification(&self) -> Result<Specification, Error> {
         let p = &self.parameters;
         let power = p.max_power / 4.0;

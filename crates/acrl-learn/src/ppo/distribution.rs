@@ -136,23 +136,23 @@ impl ActionHeads {
         log: &mut [f32],
     ) {
         log.fill(0.0);
-        let n = log.len();
+        let batch = log.len();
         let (mut row, mut number) = (0, 0);
         for (index, &part) in self.parts.iter().enumerate() {
-            let action = &actions[index * stride..][..n];
+            let action = &actions[index * stride..][..batch];
             match part {
                 ActionPart::Continuous(_) => {
                     let (inverse, log_size) = stds.inverse(number);
-                    let (mean, inverse) = (&outputs[row * stride..][..n], &inverse[..n]);
-                    let log_size = &log_size[..n];
-                    for b in 0..n {
+                    let (mean, inverse) = (&outputs[row * stride..][..batch], &inverse[..batch]);
+                    let log_size = &log_size[..batch];
+                    for b in 0..batch {
                         let z = (action[b] - mean[b]) * inverse[b];
                         log[b] += -0.5 * z * z - log_size[b];
                     }
                     number += 1;
                 }
                 ActionPart::Discrete(choices) => {
-                    for b in 0..n {
+                    for b in 0..batch {
                         let logit = |k: usize| outputs[(row + k) * stride + b];
                         log[b] += logit(action[b] as usize) - log_sum_exp(choices, logit);
                     }
@@ -172,16 +172,16 @@ impl ActionHeads {
         stds: &mut ActionStd,
         (d_log, ent_coef): (&[f32], f32),
     ) {
-        let n = d_log.len();
+        let batch = d_log.len();
         let (mut row, mut number) = (0, 0);
         for (index, &part) in self.parts.iter().enumerate() {
-            let action = &actions[index * stride..][..n];
+            let action = &actions[index * stride..][..batch];
             match part {
                 ActionPart::Continuous(_) => {
-                    let mean = &mut outputs[row * stride..][..n];
+                    let mean = &mut outputs[row * stride..][..batch];
                     let (inverse, d_log_size) = stds.inverse_mut(number);
-                    let (inverse, d_log_size) = (&inverse[..n], &mut d_log_size[..n]);
-                    for b in 0..n {
+                    let (inverse, d_log_size) = (&inverse[..batch], &mut d_log_size[..batch]);
+                    for b in 0..batch {
                         let z = (action[b] - mean[b]) * inverse[b];
                         mean[b] = d_log[b] * z * inverse[b];
                         d_log_size[b] = d_log[b] * (z * z - 1.0);
@@ -189,7 +189,7 @@ impl ActionHeads {
                     number += 1;
                 }
                 ActionPart::Discrete(choices) => {
-                    for b in 0..n {
+                    for b in 0..batch {
                         let at = |k: usize| (row + k) * stride + b;
                         let total = log_sum_exp(choices, |k| outputs[at(k)]);
                         let negentropy: f32 =
