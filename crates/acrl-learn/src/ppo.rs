@@ -36,6 +36,7 @@ mod chunk;
 mod count_bonus;
 mod episodes;
 mod external;
+mod external_config;
 mod networks;
 mod policy;
 mod rollout;

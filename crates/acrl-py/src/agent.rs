@@ -16,8 +16,8 @@ use serde::{Deserialize, Serialize};
 use crate::arrays::Floats;
 use crate::dynamics::Dynamics;
 use crate::errors::{InputError, UnknownNameError, input, lock};
-use crate::policy::{PolicyFile, steering_named};
-use crate::vocabulary::Requirement;
+use crate::policy::{PolicyFile, executor_name, executor_named};
+use crate::specification::Requirement;
 
 /// Dual dynamics, what turns multipliers into behaviour, and, of a trained policy, the policy itself.
 ///
@@ -29,10 +29,10 @@ pub(crate) struct Agent {
     rewards: Vec<Py<PyString>>,
     /// The name of r0, if it has one.
     objective: Option<Py<PyString>>,
-    /// w0 beside the multipliers.
+    /// w0.
     objective_weight: f64,
     policy: Option<Py<PolicyFile>>,
-    hold: u64,
+    action_repeat: u64,
     run: Mutex<Run>,
 }
 
@@ -41,7 +41,7 @@ struct Run {
     acting: Option<Acting>,
 }
 
-/// What is saved.
+/// The state that is saved.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct State {
@@ -52,13 +52,13 @@ struct State {
     recollection: LedgerHistory,
     /// The rewards (r1 ... rm) of this run, if the policy is not a trained one, which brings its own.
     seen: RewardSample,
-    /// The action that is held, and the step from which on.
+    /// The action that is repeated, and the step of its first use.
     held: Option<(u64, Vec<f64>)>,
-    /// For actions that are drawn.
+    /// Generator of sampled actions.
     rng: Rng,
 }
 
-/// A trained policy of the agent's own, and room for one environment.
+/// A trained policy, and buffers for one environment.
 struct Acting {
     policy: TrainedPolicy,
     observation: BatchMatrix,
@@ -70,20 +70,22 @@ struct Acting {
 impl Agent {
     /// `objective` is the name of the objective's reward; `weigh` says whether there is an objective at all.
     #[new]
-    #[pyo3(signature = (dynamics, objective, weigh, policy=None, steering="policy", deterministic=true, hold=1))]
-    #[expect(clippy::too_many_arguments, reason = "called from one place")]
+    #[pyo3(signature = (dynamics, objective, weigh, policy=None, deterministic=true, executor=None))]
     fn new(
         py: Python<'_>,
         dynamics: &Bound<'_, Dynamics>,
         objective: Option<&str>,
         weigh: bool,
         policy: Option<Py<PolicyFile>>,
-        steering: &str,
         deterministic: bool,
-        hold: u64,
+        executor: Option<&str>,
     ) -> PyResult<Self> {
+        let epoch = dynamics.get().1;
+        let default =
+            policy.as_ref().map_or(Executor::Policy, |policy| policy.get().file.advice.executor(epoch));
+        let executor = executor.map(executor_named).transpose()?.unwrap_or(default);
         let mut dynamics = dynamics.get().0.clone();
-        let mut steerer = WeightSelector::new(steering_named(steering)?, &dynamics);
+        let mut steerer = WeightSelector::new(executor, &dynamics);
         let mut weights = vec![0.0; dynamics.len() + 1];
         check_fit(&dynamics, policy.as_ref())?;
         let library = policy.as_ref().map(|policy| policy.get().library());
@@ -97,12 +99,12 @@ impl Agent {
             steerer,
             weights,
         };
-        Self::with_state(py, state, objective, weigh, policy, deterministic, hold)
+        Self::with_state(py, state, objective, weigh, policy, deterministic)
     }
 
-    /// From what `to_json` gave, to the bit.
+    /// From the result of `to_json`; bit-identical.
     #[staticmethod]
-    #[pyo3(signature = (text, objective, weigh, policy=None, deterministic=true, hold=1))]
+    #[pyo3(signature = (text, objective, weigh, policy=None, deterministic=true))]
     fn from_json(
         py: Python<'_>,
         text: &str,
@@ -110,7 +112,6 @@ impl Agent {
         weigh: bool,
         policy: Option<Py<PolicyFile>>,
         deterministic: bool,
-        hold: u64,
     ) -> PyResult<Self> {
         let wrong = |error| InputError::new_err(format!("the state of the agent cannot be read: {error}"));
         let state: State = serde_json::from_str(text).map_err(wrong)?;
@@ -122,7 +123,7 @@ impl Agent {
         if !fits {
             return Err(InputError::new_err("the state of the agent does not fit its policy"));
         }
-        Self::with_state(py, state, objective, weigh, policy, deterministic, hold)
+        Self::with_state(py, state, objective, weigh, policy, deterministic)
     }
 
     /// The whole state as JSON.
@@ -150,7 +151,7 @@ impl Agent {
         Ok(Some(policy.action(py, &action)))
     }
 
-    /// Takes note of one step's rewards, by name or in order, in the user's signs. True if the multipliers moved.
+    /// Takes one step's rewards, by name or in order, in the user's signs. True if the multipliers were updated.
     fn observe(&self, rewards: &Bound<'_, PyAny>) -> PyResult<bool> {
         let values = self.read(rewards)?;
         let run = &mut *lock(&self.run);
@@ -165,7 +166,7 @@ impl Agent {
         Ok(())
     }
 
-    /// The multipliers to act with now.
+    /// The present multipliers.
     fn multipliers<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<f64>> {
         let found = lock(&self.run).state.dynamics.multipliers().clone();
         found.as_slice().to_pyarray(py)
@@ -183,14 +184,10 @@ impl Agent {
         found.to_pyarray(py)
     }
 
-    /// What steers it now, and the entry of the library that is held.
-    fn steering(&self) -> (&'static str, Option<usize>) {
+    /// The present executor, and the entry of the library that is held.
+    fn executor(&self) -> (&'static str, Option<usize>) {
         let steerer = &lock(&self.run).state.steerer;
-        let name = match steerer.steering() {
-            Executor::Policy => "policy",
-            Executor::PolicyLibrary => "library",
-        };
-        (name, steerer.entry())
+        (executor_name(steerer.steering()), steerer.entry())
     }
 
     /// The requirements in force.
@@ -215,7 +212,7 @@ impl Agent {
         (certificate.steps, entries.map(|c| (c.name, c.bound, c.average, c.shortfall)).collect())
     }
 
-    /// What is the matter, if anything, as JSON with the fields that `acrl run --json` has.
+    /// The diagnosis as JSON, with the fields of `acrl run --json`.
     fn diagnosis(&self, tolerance: f64) -> PyResult<String> {
         let state = &lock(&self.run).state;
         let mut symptoms = state.recollection.symptoms(&state.dynamics, tolerance);
@@ -235,7 +232,7 @@ impl Agent {
                 let half = state.recollection.steps() / 2;
                 symptoms.chance = library.deviations(state.dynamics.len() + 1, half).split_off(1);
             }
-            // What such a policy settles at is a mixture of what it was seen to get, once it was seen for long enough.
+            // The long-run averages of other policies are mixtures of their observed rewards, after enough steps.
             None if symptoms.growing() => settled = state.seen.vectors().to_vec(),
             None => {}
         }
@@ -285,8 +282,8 @@ impl Agent {
         weigh: bool,
         policy: Option<Py<PolicyFile>>,
         deterministic: bool,
-        hold: u64,
     ) -> PyResult<Self> {
+        let action_repeat = policy.as_ref().map_or(1, |policy| policy.get().action_repeat() as u64);
         let acting = policy.as_ref().map(|policy| {
             let policy = policy.get();
             Acting {
@@ -302,7 +299,7 @@ impl Agent {
             objective: objective.map(|name| PyString::intern(py, name).unbind()),
             objective_weight: f64::from(u8::from(weigh)),
             policy,
-            hold,
+            action_repeat,
             run: Mutex::new(Run { state, acting }),
         })
     }
@@ -315,15 +312,15 @@ impl Agent {
         measured.unwrap_or_else(|| scales.iter().map(|scale| share * scale).collect())
     }
 
-    /// The action that is held, until as many steps have been observed.
+    /// The action that is repeated, until as many steps have been observed.
     fn held(&self) -> Option<Vec<f64>> {
-        if self.hold <= 1 {
+        if self.action_repeat <= 1 {
             return None;
         }
         let state = &lock(&self.run).state;
         let (at, action) = state.held.as_ref()?;
         let since = state.dynamics.steps().saturating_sub(*at);
-        (0 < since && since < self.hold).then(|| action.clone())
+        (0 < since && since < self.action_repeat).then(|| action.clone())
     }
 
     /// A new action.
@@ -345,7 +342,7 @@ impl Agent {
         let Acting { policy, observation, weights, actions } = acting;
         policy.act(observation, weights, actions, std::slice::from_mut(&mut state.rng)).map_err(input)?;
         let action = actions.as_slice().to_vec();
-        if self.hold > 1 {
+        if self.action_repeat > 1 {
             state.held = Some((state.dynamics.steps(), action.clone()));
         }
         Ok(action)
@@ -369,7 +366,7 @@ impl Agent {
                     return self.by_name(rewards, get);
                 }
                 let items = rewards.try_iter().map_err(|_| no_rewards(rewards))?;
-                // One too many is enough to know, should there be no end.
+                // One too many suffices, should the iterator be infinite.
                 for item in items.take(m + 2) {
                     values.push(number(&item?, &|| format!("number {} of the rewards", values.len()))?);
                 }
@@ -416,7 +413,7 @@ impl Agent {
         self.check(py, values)
     }
 
-    /// All of them must be finite.
+    /// Refuses rewards that are not finite.
     fn check(&self, py: Python<'_>, values: Vec<f64>) -> PyResult<Vec<f64>> {
         let Some(place) = values.iter().position(|value| !value.is_finite()) else { return Ok(values) };
         let name = match (place, &self.objective) {

@@ -1,14 +1,14 @@
-//! The dual dynamics that an agent starts with.
+//! Dual dynamics before the first step.
 
 use acrl::{DualDynamics, EpochLength, Multipliers, Specification};
 use pyo3::prelude::*;
 
 use crate::errors::input;
-use crate::vocabulary::Requirement;
+use crate::specification::Requirement;
 
-/// Multipliers that are to follow the measured deficit, before the first step.
+/// Initial dual dynamics of an agent, and the length of its epochs.
 #[pyclass(frozen, module = "acrl._acrl")]
-pub(crate) struct Dynamics(pub(crate) DualDynamics);
+pub(crate) struct Dynamics(pub(crate) DualDynamics, pub(crate) EpochLength);
 
 #[pymethods]
 impl Dynamics {
@@ -24,7 +24,7 @@ impl Dynamics {
         multipliers: Option<Vec<f64>>,
     ) -> PyResult<Self> {
         let requirements = requirements.iter().map(|r| r.get().0.clone()).collect();
-        // Names the two sides of a reward, and refuses the same name twice.
+        // Names the two directions of a reward, and refuses duplicate names.
         let specification = Specification::new(None, requirements).map_err(input)?;
         let epoch = if auto { EpochLength::Auto(epoch) } else { EpochLength::Fixed(epoch) };
         let requirements = specification.requirements().to_vec();
@@ -35,7 +35,7 @@ impl Dynamics {
             let multipliers = Multipliers::new(multipliers).map_err(input)?;
             dynamics = dynamics.with_multipliers(multipliers).map_err(input)?;
         }
-        Ok(Self(dynamics))
+        Ok(Self(dynamics, epoch))
     }
 
     /// The requirements, each with a name of its own.

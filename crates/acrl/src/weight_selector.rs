@@ -14,6 +14,7 @@ pub enum Executor {
     #[default]
     Policy,
     /// The entry of the library that is best at λ, held for an epoch.
+    #[serde(rename = "library")]
     PolicyLibrary,
 }
 
