@@ -118,8 +118,8 @@ class _Weighting:
 class AugmentedEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
     """Turns an environment with several rewards into one with a single reward, for any learner.
 
-    Weights w are sampled at every reset, and every ``resample_every`` steps. They are appended to the observation, which
-    is flattened first if it is not a vector, and the reward is w·r. The result is π(s, λ); run it with `Agent`:
+    Weights w are sampled at every reset, and every ``resample_every`` steps. They are appended to the observation,
+    which is flattened first if it is not a vector, and the reward is w·r. The result is π(s, λ); run it with `Agent`:
 
     >>> import acrl, gymnasium
     >>> env = acrl.AugmentedEnv(gymnasium.make("CartPole-v1"), objective="reward", requirements=acrl.at_most("x", 0.5),
@@ -147,7 +147,7 @@ class AugmentedEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
         resample_every: Steps after which weights are sampled again within an episode.
         scales: Ranges of the rewards by name, the units in which they are weighted; default 1. Give them where they
             differ much, or most weights are equivalent: `acrl.check_env` measures them.
-        weight_scale: Factor of the weights in the observation. Above 1 they have more influence on an untrained network.
+        weight_scale: Factor of the weights in the observation. Above 1 they matter more to an untrained network.
     """
 
     @names_renamed_arguments
@@ -232,8 +232,8 @@ class AugmentedVectorEnv(gymnasium.vector.VectorEnv):
 
     Environments reset by the autoreset mode of the vector environment, and sample new weights then. The final
     observation of an episode (``final_obs``) has the weights under which it ended. A function for ``rewards`` is called
-    once for all environments, with arrays, and returns arrays (N,) by name or (N, n); ``infos["rewards"]`` are arrays by
-    name.
+    once for all environments, with arrays, and returns arrays (N,) by name or (N, n); ``infos["rewards"]`` are arrays
+    by name.
 
     >>> import acrl, gymnasium
     >>> envs = acrl.AugmentedVectorEnv(gymnasium.make_vec("CartPole-v1", num_envs=3), objective="reward",

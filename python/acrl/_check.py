@@ -86,9 +86,7 @@ def check_env(
         if requirement.sign * best < requirement.sign * requirement.bound:
             remarks.append(f"{requirement!r} was out of reach: the best of any step was {best}")
     if walk.ended == len(values):
-        remarks.append(
-            "every episode ended in its first step: no action has an effect on later observations"
-        )
+        remarks.append("every episode ended in its first step: no action has an effect on later observations")
     elif walk.ended == 0:
         remarks.append(f"no episode ended in {len(values)} steps: where there is no end, none is needed")
     averages = Named(zip(names, values.mean(axis=0).tolist(), strict=True))
@@ -145,8 +143,8 @@ def _inside(envs: EnvBatch, observations: FloatArray, step: int) -> FloatArray:
     if outside.any():
         env, i = map(int, np.argwhere(outside)[0])
         raise InputError(
-            f"the observation of step {step} is outside the observation space: number {i} of it is {observations[env, i]}, "
-            f"expected {low[i]} to {high[i]}"
+            f"the observation of step {step} is outside the observation space: number {i} of it is "
+            f"{observations[env, i]}, expected {low[i]} to {high[i]}"
         )
     return observations
 

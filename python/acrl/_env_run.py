@@ -96,7 +96,9 @@ def run_in(
         envs.close()
     return Run._from_json(
         {
-            **_outcome(agents, policy, policy.execution_defaults.step_size if step_size is None else step_size, tolerance),
+            **_outcome(
+                agents, policy, policy.execution_defaults.step_size if step_size is None else step_size, tolerance
+            ),
             "multipliers": recorder.multipliers(),
             "steps": steps,
             "runs": len(agents),

@@ -42,8 +42,8 @@ class Interval(NamedTuple):
 class ExecutionDefaults(NamedTuple):
     """Defaults for the execution of a policy, found by evaluation and calibration at the end of training.
 
-    ``executor`` is "policy": act by π(s, λ); or "library": hold, for each epoch, the weights of the policy library whose
-    measured long-run averages are best at λ.
+    ``executor`` is "policy": act by π(s, λ); or "library": hold, for each epoch, the weights of the policy library
+    whose measured long-run averages are best at λ.
     """
 
     step_size: float
@@ -71,7 +71,9 @@ class Policy:
         # The spaces of a Gymnasium environment.
         self._observation_codec = None if spaces is None else from_description(spaces["observation"])
         self._action_codec = None if spaces is None else from_description(spaces["action"])
-        self._action = [ContinuousAction(low, high) if n is None else DiscreteAction(n) for n, low, high in file.action_space]
+        self._action = [
+            ContinuousAction(low, high) if n is None else DiscreteAction(n) for n, low, high in file.action_space
+        ]
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], seed: int = 0) -> Policy:

@@ -149,7 +149,9 @@ class RewardReader:
         if not all_finite(found):
             env, i = map(int, np.argwhere(~np.isfinite(found))[0])
             value = found[env, i]
-            raise InputError(f"the reward '{self.names[i]}' must be a finite number, but it is {value} in environment {env}")
+            raise InputError(
+                f"the reward '{self.names[i]}' must be a finite number, but it is {value} in environment {env}"
+            )
         return found
 
     def _one_by_one(self, column: Any, component: int | None, valid: BoolArray) -> FloatArray:

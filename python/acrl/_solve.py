@@ -125,7 +125,9 @@ class Solution(Result):
             values=Named(data.get("values", {})),
             multipliers=multipliers,
             multiplier_ranges=ranges,
-            mixture=tuple(MixturePolicy(entry["weight"], Named(entry["values"]), actions) for entry, actions in mixture),
+            mixture=tuple(
+                MixturePolicy(entry["weight"], Named(entry["values"]), actions) for entry, actions in mixture
+            ),
             almost_sure=data.get("almost_sure"),
             conflict=tuple(data.get("conflict", ())),
             certificate=Named(data.get("certificate", {})),

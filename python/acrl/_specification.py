@@ -75,9 +75,10 @@ class Named(dict[str, float]):
 
 
 def weights(multipliers: Mapping[str, float] | Sequence[float] | FloatArray, objective: bool = True) -> FloatArray:
-    """Normalised weights of multipliers: (1, λ)/(1 + Σλ), or λ/Σλ without an objective. They determine the optimal policy.
+    """Normalised weights of multipliers: (1, λ)/(1 + Σλ), or λ/Σλ without an objective.
 
-    They are nonnegative and add up to 1. At λ = 0 without an objective they are equal.
+    The optimal policy depends on λ only by them. They are nonnegative and add up to 1. At λ = 0 without
+    an objective they are equal.
 
     >>> weights([1.0, 2.0])
     array([0.25, 0.25, 0.5 ])

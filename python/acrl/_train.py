@@ -311,7 +311,7 @@ def _arguments_of(other: Callable[_P, object]) -> Callable[[Callable[..., _R]], 
 
 @names_renamed_arguments
 @_arguments_of(Training)
-def train(*args: Any, **kwargs: Any) -> Policy:
+def train(*args: Any, **kwargs: Any) -> Policy:  # noqa: D417 (those of Training)
     """Trains one policy π(s, λ) for all multipliers λ, in any Gymnasium environment.
 
     Run it with `acrl.Agent`, also with other bounds than those of the training.
@@ -334,9 +334,9 @@ def train(*args: Any, **kwargs: Any) -> Policy:
             components and keys of ``info``; or a function ``rewards(obs, action, next_obs, reward, info)`` that returns
             a dict or a vector. Default: "reward", "reward0" …, "cost", "terminated", "truncated" and the numbers of
             ``info``.
-        total_steps: Environment steps, in all environments. The evaluation of the policy takes up to a quarter of that on
-            top of it, and several thousand steps at least: it measures whole episodes, and more of them until the
-            standard errors are a hundredth of the range of the averages.
+        total_steps: Environment steps, in all environments. The evaluation of the policy takes up to a quarter of
+            that on top of it, and several thousand steps at least: it measures whole episodes, and more of them until
+            the standard errors are a hundredth of the range of the averages.
         seed: Seed of all randomness. The result is reproducible if the environment is.
         num_envs: Copies of the environment; default 16.
         scales: Ranges of the rewards' averages by name, the units in which rewards are weighed against each other;

@@ -121,7 +121,9 @@ def test_a_run_is_a_table(monitoring: acrl.Run) -> None:
     assert list(free.to_dataframe().index) == []
 
 
-def test_dataframes_by_polars_and_error_without_either_library(monitoring: acrl.Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dataframes_by_polars_and_error_without_either_library(
+    monitoring: acrl.Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     hide(monkeypatch, "pandas")
     assert isinstance(monitoring.to_dataframe(), pl.DataFrame)
     with pytest.raises(ImportError, match=r"to_dataframe\('pandas'\) needs pandas: pip install pandas"):

@@ -101,7 +101,9 @@ def test_one_policy_meets_original_and_changed_bounds_in_all_spaces(kind: str, t
 
 
 def test_discounted_criterion_meets_requirements() -> None:
-    discounted = acrl.train(Fields, requirements=WANTED, total_steps=60_000, seed=1, settings={"criterion": "discounted"})
+    discounted = acrl.train(
+        Fields, requirements=WANTED, total_steps=60_000, seed=1, settings={"criterion": "discounted"}
+    )
     agent = run(discounted, "box", WANTED, 20_000)
     assert all(found.met for found in agent.certificate.values()), agent.certificate
     wrong: Any = {"criterion": "median"}

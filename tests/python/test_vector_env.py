@@ -10,9 +10,9 @@ import acrl
 import gymnasium
 import numpy as np
 import pytest
-from acrl._vector_env import EnvBatch
 from acrl._rewards import RewardReader, all_finite
 from acrl._spaces import describe, from_description
+from acrl._vector_env import EnvBatch
 from gymnasium import spaces
 from gymnasium.vector import SyncVectorEnv
 
@@ -184,7 +184,9 @@ def one(envs: EnvBatch) -> Any:
 
 @pytest.mark.parametrize("ends", ["terminated", "truncated"])
 def test_episodes_are_concatenated(ends: str) -> None:
-    envs = EnvBatch(lambda: Counter(3, ends=ends, shared=True), ["reward", "cost", "terminated", "truncated"], num_envs=2)
+    envs = EnvBatch(
+        lambda: Counter(3, ends=ends, shared=True), ["reward", "cost", "terminated", "truncated"], num_envs=2
+    )
     assert envs.reset().tolist() == [[0, 0], [0, 0]]
     first, second, third, fourth = one(envs), one(envs), one(envs), one(envs)
     assert first.final_observations is first.observations
@@ -532,7 +534,9 @@ def test_non_finite_observations_are_refused() -> None:
     for env in (Blind, SyncVectorEnv([Blind, Blind])):
         envs = EnvBatch(env, ["reward"], num_envs=2)
         envs.reset()
-        with pytest.raises(acrl.InputError, match=r"the observation of environment 0 in step 1 is .*nan.*, expected finite"):
+        with pytest.raises(
+            acrl.InputError, match=r"the observation of environment 0 in step 1 is .*nan.*, expected finite"
+        ):
             one(envs)
 
 
