@@ -201,7 +201,7 @@ def _outcome(agents: list[Agent], policy: Policy, step_size: float, tolerance: f
     for name, requirement in first.requirements.items():
         of_runs = [each[name] for each in certificates]
         values = [each.average for each in of_runs]
-        least = requirement.direction == "at_min"
+        least = requirement.direction == "at_least"
         averages.setdefault(name, float(np.mean(values)))
         worst.setdefault(name, float(min(values) if least else max(values)))
         behind = requirement.bound - min(values) if least else max(values) - requirement.bound

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Drawing", "comparison", "reproduction", "run", "solution", "sweep"]
 
-#: Colours that everybody can tell apart (Okabe and Ito's).
+#: Colours for the colour-blind (Okabe and Ito).
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#E69F00", "#CC79A7", "#56B4E9", "#7F7F7F", "#B8A900"]
 GOOD, BAD, GREY = "#009E73", "#D55E00", "#7F7F7F"
 #: Bounds of at most this ratio share a pair of axes.
@@ -245,7 +245,7 @@ def sweep(found: Sweep) -> Drawing:
 
 
 def reproduction(found: Reproduction) -> Drawing:
-    """How many claims of each figure, and of the text, have which verdict."""
+    """Numbers of claims by verdict, for each figure and for the text."""
     names = [*(f.name for f in found.figures), "text"]
     known = {f.name for f in found.figures}
     drawing = _drawing(7, 0.9 + 0.35 * len(names))

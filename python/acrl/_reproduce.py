@@ -88,7 +88,7 @@ class Reproduction(Result):
         return "claim", [{"claim": c.id, **{name: getattr(c, name) for name in shown}} for c in self.claims]
 
     def plot(self) -> Figure:
-        """How many claims of each figure pass; needs matplotlib. Opens no window."""
+        """Verdicts on the claims of each figure; needs matplotlib. Opens no window."""
         drawn: Figure = _plots("Reproduction").reproduction(self)
         return drawn
 

@@ -243,7 +243,7 @@ def all_finite(numbers: FloatArray) -> bool:
 
 
 def _columns(numbers: list[int]) -> list[int] | slice:
-    """The same columns of an array, as a slice where that is one: it takes a third of the time."""
+    """Columns of an array, as a slice if they are contiguous: it takes a third of the time."""
     first = numbers[0] if numbers else 0
     end = first + len(numbers)
     return slice(first, end) if first >= 0 and numbers == list(range(first, end)) else numbers

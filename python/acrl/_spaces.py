@@ -108,13 +108,13 @@ def from_description(description: Mapping[str, Any]) -> Space:
 class Space(ABC):
     """Encoding of observations as numbers, and decoding of actions."""
 
-    #: How many numbers an observation becomes.
+    #: Length of an encoded observation.
     width: int
     #: The least and the greatest of each of them; (d, 2).
     ranges: FloatArray
     #: The parts of an action.
     parts: list[Part]
-    #: Whether an observation is a row of numbers already.
+    #: True if an observation is a vector of numbers already.
     plain = False
 
     @abstractmethod

@@ -543,10 +543,10 @@ def merged(infos: Any, over: BoolArray) -> dict[str, Any]:
         values, mask = _column_like(given, over.shape[0], next(row[key] for row in rows.values() if key in row))
         if given is not None:
             mask = np.array(np.broadcast_to(found.get(f"_{key}", True), over.shape))
-        for i, row in rows.items():
-            mask[i] = key in row
+        for env, row in rows.items():
+            mask[env] = key in row
             if key in row:
-                values[i] = row[key]
+                values[env] = row[key]
         found[key], found[f"_{key}"] = values, mask
     return found
 

@@ -256,7 +256,7 @@ impl Agent {
         self.tolerances_of(&lock(&self.run).state, share)
     }
 
-    /// How far each requirement is behind at most since the ledger was opened; negative: how far ahead at least.
+    /// Certified shortfall of each requirement since the ledger was opened; negative if the bound is exceeded.
     fn shortfalls(&self) -> Vec<f64> {
         lock(&self.run).state.dynamics.shortfalls()
     }

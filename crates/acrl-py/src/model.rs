@@ -16,7 +16,7 @@ use crate::errors::{FileError, InputError, file, input};
 #[pyclass(frozen, module = "acrl._acrl")]
 pub(crate) struct Model {
     pub(crate) model: Arc<FiniteCmdp>,
-    /// Whether actions are known by their columns in arrays, and not by their places among those of a state.
+    /// True if actions are numbered by their columns in arrays, and not within their state.
     pub(crate) columns: bool,
 }
 
