@@ -19,7 +19,7 @@ MODES = ["NEXT_STEP", "SAME_STEP", "DISABLED"] if AUTORESET else [None]
 
 
 class Line(gymnasium.Env[Any, Any]):
-    """A walk on -2 … 2 whose step returns what it is told to."""
+    """A walk on -2 … 2 whose step has a configurable form."""
 
     def __init__(self, kind: str = "info", space: spaces.Space[Any] | None = None) -> None:
         self.kind = kind
@@ -226,7 +226,7 @@ def test_a_good_environment_passes_the_check() -> None:
 
 
 class Moody(Line):
-    """Does not repeat itself."""
+    """Is not reproducible."""
 
     visits = 0
 

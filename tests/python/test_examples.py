@@ -1,4 +1,4 @@
-"""The scripts of examples/ that need nothing but Gymnasium, and what those with other learners share."""
+"""The scripts of examples/ that need nothing but Gymnasium, and the common parts of the others."""
 
 import importlib
 from pathlib import Path

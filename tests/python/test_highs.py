@@ -1,4 +1,4 @@
-"""Exact answers beside those of an LP solver, on random models of every kind.
+"""Exact solutions compared with an LP solver, on random models of every kind.
 
 HiGHS solves Kallenberg's LP, which is right for every finite model: x is where time is spent in the long run, y how one
 gets there. With d the initial distribution, x ≥ 0 and y ≥ 0:
@@ -379,7 +379,7 @@ class Question:
         ]
 
     def ask(self, gap: float = 1e-6) -> acrl.Solution:
-        """What acrl says."""
+        """The solution of acrl."""
         rewards = {f"r{i}": scale * r for i, (scale, r) in enumerate(zip(self.scales, self.posed.rewards, strict=True))}
         requirements = [
             (acrl.at_least if self.signs[i + 1] > 0 else acrl.at_most)(
@@ -474,7 +474,7 @@ def test_optimum_and_prices_are_those_of_the_linear_program(kind: str, seed: int
 
 
 def check_mixture(asked: Question, answer: acrl.Solution) -> None:
-    """The rules of the mixture have the values that are told, and the mixture meets the requirements."""
+    """The policies of the mixture have the reported values, and the mixture meets the requirements."""
     names = ["r0", *(f"q{i}" for i in range(len(asked.bounds)))]
     units = asked.scales * asked.units
     states = np.arange(len(asked.posed.start))

@@ -1,4 +1,4 @@
-"""What `acrl.train` and `acrl.Agent` know of rewards that are rare, in long episodes, or never come."""
+"""Training and execution with rare rewards, long episodes, and rewards that never occur."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EPISODE, BURST = 1000, 50
 
 
 class Bursts(gymnasium.Env[Any, Any]):
-    """Now and then there is a hazard, a cost of 1 a step: .08 on average for who stays, which is rewarded, else .006.
+    """Now and then there is a hazard, a cost of 1 a step: 0.08 on average with the rewarded action, else 0.006.
 
     A goal is never reached.
     """

@@ -1,4 +1,4 @@
-"""Trained policies from files."""
+"""Trained policies and their files."""
 
 import pickle
 import threading

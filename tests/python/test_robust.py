@@ -1,4 +1,4 @@
-"""Threads, forks, pickles, calls from within calls."""
+"""Threads, forks, pickles, reentrant calls."""
 
 import copy
 import gc
@@ -32,7 +32,7 @@ def policy(data: Path) -> acrl.Policy:
 
 
 def use(policy: acrl.Policy, agent: acrl.Agent) -> tuple[list[Any], list[Any], float | None]:
-    """Of everything a bit."""
+    """A few calls of each kind."""
     batch = policy.predict(np.ones((100, 3)), np.ones(4))
     single = agent.act(np.ones(3))
     agent.observe(np.zeros(5))
@@ -200,7 +200,7 @@ def test_exceptions_of_user_code_propagate() -> None:
 
 
 class Learner:
-    """Has a predict, which knows nothing of multipliers."""
+    """Has a predict without multipliers."""
 
     def predict(self, obs: Any) -> Any:
         return obs

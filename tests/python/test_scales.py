@@ -1,4 +1,4 @@
-"""In which units `acrl.train` measures rewards whose range is not known."""
+"""Units of rewards whose range is not known in `acrl.train`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 
 class Found(gymnasium.Env[Any, Any]):
-    """One choice is rewarded, and from step 2,000 on ten times as much: as if it had to be found first."""
+    """One action is rewarded, and ten times as much from step 2,000 on, as a reward that is discovered late."""
 
     observation_space = gymnasium.spaces.Box(-1.0, 1.0, (1,))
     action_space = gymnasium.spaces.Discrete(2)

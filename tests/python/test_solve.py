@@ -1,4 +1,4 @@
-"""Exact answers."""
+"""Exact solutions."""
 
 import pickle
 import signal

@@ -1,4 +1,4 @@
-"""Training in environments of Python: what it learns, how it goes on, and what it refuses."""
+"""Training in Gymnasium environments: results, resume, errors."""
 
 from __future__ import annotations
 
