@@ -91,6 +91,7 @@ class Agent:
         weigh: bool,
         policy: PolicyFile | None = None,
         deterministic: bool = True,
+        action_repeat: int = 1,
         executor: str | None = None,
     ) -> Self: ...
     @staticmethod
@@ -100,6 +101,7 @@ class Agent:
         weigh: bool,
         policy: PolicyFile | None = None,
         deterministic: bool = True,
+        action_repeat: int = 1,
     ) -> Agent: ...
     def to_json(self) -> str: ...
     def act(self, observation: object) -> NDArray[Any] | None: ...

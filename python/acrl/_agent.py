@@ -170,7 +170,7 @@ class Agent:
 
     def _settings(
         self, policy: Any, deterministic: bool | None
-    ) -> tuple[str | None, bool, _acrl.PolicyFile | None, bool]:
+    ) -> tuple[str | None, bool, _acrl.PolicyFile | None, bool, int]:
         """Arguments of the native half beside its state."""
         self._policy = policy
         self._predicts = _predicts(policy)
@@ -180,7 +180,8 @@ class Agent:
         self._plain = trained and (policy._observation_codec is None or policy._observation_codec.plain)
         self._deterministic = not (trained and policy.draws) if deterministic is None else bool(deterministic)
         name = None if self._objective_name is None else self._objective_name.reward
-        return name, self._has_objective, policy._file if trained else None, self._deterministic
+        file, action_repeat = (policy._file, policy.action_repeat) if trained else (None, 1)
+        return name, self._has_objective, file, self._deterministic, action_repeat
 
     def _begin(self) -> None:
         # Only bounds can change later; names and directions cannot.

@@ -12,6 +12,7 @@ from typing import Any
 import acrl
 import numpy as np
 import pytest
+from acrl import _former_keys
 from numpy.typing import NDArray
 
 THIRD = [acrl.at_least("r1", 1 / 3), acrl.at_least("r2", 1 / 3)]
@@ -184,8 +185,8 @@ def test_predict_is_called_if_it_takes_multipliers() -> None:
         ({"scales": [1.0]}, "scales: expected 2 numbers, found 1"),
         ({"scales": {"r1": 1.0}}, "scales: 'r2' is missing"),
         ({"scales": [1.0, 0.0]}, "the scale of 'r2' must be greater than 0"),
-        ({"multipliers": {"r1": 1.0, "r2": 0.0, "r3": 0.0}}, "unknown name 'r3'"),
-        ({"multipliers": [-1.0, 0.0]}, "multipliers are nonnegative"),
+        ({"init_multipliers": {"r1": 1.0, "r2": 0.0, "r3": 0.0}}, "unknown name 'r3'"),
+        ({"init_multipliers": [-1.0, 0.0]}, "multipliers are nonnegative"),
         ({"tolerance": float("nan")}, "the tolerance is nan"),
         ({"objective": 3}, "the objective is 3"),
         ({"executor": "library"}, r"only an acrl\.Policy"),
@@ -405,7 +406,7 @@ def test_sampled_actions_continue_bit_identically(data: Path, tmp_path: Path) ->
 
 
 def test_repeated_action_is_saved(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(acrl.Policy, "hold", 3)
+    monkeypatch.setattr(acrl.Policy, "action_repeat", 3)
     agent, policy, _ = trained(data)
     held = agent.act(np.zeros(3)).tolist()
     agent.observe(np.zeros(4))
@@ -430,12 +431,12 @@ def test_the_diagnosis_of_a_trained_policy(data: Path) -> None:
         agent, policy, dynamics = trained(data, bounds, **options)
         assert agent.diagnosis.verdict == "converging"
         assert agent.diagnosis.sentence == "Nothing has been observed yet since the bounds were set."
-        _, _, rewards, told = acrl._acrl.trace(policy._file, dynamics, agent.executor, steps, 1)
+        _, _, rewards, text = acrl._acrl.trace(policy._file, dynamics, agent.executor, steps, 1)
         for row in rewards:
             agent.observe(row)
-        found = agent.diagnosis
+        found, diagnosis = agent.diagnosis, _former_keys.diagnosis(json.loads(text))
         # As the program says it; 2ⁿ steps have a middle that the agent remembers.
-        assert {"verdict": found.verdict, "names": list(found.names), "evidence": found.evidence} == json.loads(told)
+        assert {"verdict": found.verdict, "names": list(found.names), "evidence": found.evidence} == diagnosis
         return found
 
     easy = {"rate_near": 0.1, "rate_middle": 0.1, "rate_far": 0.05, "power": 2.0}
@@ -446,7 +447,7 @@ def test_the_diagnosis_of_a_trained_policy(data: Path) -> None:
     impossible = after({"rate_near": 9.0}, 4_096)
     assert impossible.verdict == "infeasible"
     assert "rate_near" in impossible.names
-    assert str(impossible).startswith("Infeasible: among all rewards seen in training, no mixture meets rate_near")
+    assert str(impossible).startswith("Infeasible: among all rewards observed in training, no mixture meets rate_near")
     # What it was trained for is possible, but it was not trained for long.
     assert after({}, 16_384, epoch_start=20).verdict == "policy_insufficient"
 

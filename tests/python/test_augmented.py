@@ -165,8 +165,8 @@ def test_samplers_cover_the_simplex_and_its_faces() -> None:
 def test_bad_settings_are_refused() -> None:
     changes: list[tuple[dict[str, Any], str]] = [
         ({"weight_sampler": "all"}, "weight_sampler is 'all'"),
-        ({"every": 0}, "every is 0"),
-        ({"gain": 0.0}, "the gain is 0"),
+        ({"resample_every": 0}, "resample_every is 0"),
+        ({"weight_scale": 0.0}, "weight_scale is 0"),
         ({"rewards": "reward"}, "rewards is 'reward'"),
         ({"objective": None, "requirements": []}, "nothing to achieve"),
     ]
@@ -277,9 +277,7 @@ class Brief(Line):
 def test_check_env_accepts_the_environments_of_training() -> None:
     brief = acrl.check_env(Brief, **TASK, steps=50)
     assert brief.episodes == 51
-    assert brief.remarks == (
-        "every episode ended in its first step: nothing that is done has an effect on what is seen later",
-    )
+    assert brief.remarks == ("every episode ended in its first step: no action has an effect on later observations",)
     envs = SyncVectorEnv([Line, Line])
     report = acrl.check_env(envs, **TASK, steps=99)
     assert (report.steps, report.episodes) == (100, 2)

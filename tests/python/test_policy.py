@@ -134,7 +134,7 @@ def test_saved_agent_of_a_policy_continues_bit_identically(policy: acrl.Policy, 
 
 
 def test_action_repeat_follows_the_policy(policy: acrl.Policy, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(acrl.Policy, "hold", 3)
+    monkeypatch.setattr(acrl.Policy, "action_repeat", 3)
     agent = acrl.Agent(policy, executor="policy")
     seen = observations(policy, 6)
     held = []

@@ -19,6 +19,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from acrl import _former_keys
 
 mpl.use("Agg")
 
@@ -45,7 +46,7 @@ def toggle() -> acrl.FiniteModel:
 
 
 def test_run_matches_the_program(monitoring: acrl.Run) -> None:
-    told = program("run", "monitoring", "--runs", "3", "--steps", "20000", "--seed", "3")
+    told = _former_keys.run(program("run", "monitoring", "--runs", "3", "--steps", "20000", "--seed", "3"))
     assert json.loads(monitoring.to_json()) == told
     assert monitoring.averages == told["averages"]
     assert monitoring.requirements["r1"]._asdict() == told["requirements"]["r1"]
@@ -59,7 +60,7 @@ def test_run_matches_the_program(monitoring: acrl.Run) -> None:
 def test_run_of_a_policy_matches_the_program(data: Path) -> None:
     path = data / "wireless.safetensors"
     power = acrl.at_most("power", 0.9)
-    told = program("run", str(path), "--require", "power<=0.9", "--steps", "3000", "--seed", "1")
+    told = _former_keys.run(program("run", str(path), "--require", "power<=0.9", "--steps", "3000", "--seed", "1"))
     same: list[Any] = [path, str(path), acrl.Policy.load(path)]
     for what in same:
         found = acrl.run(what, requirements=power, steps=3000, seed=1)
@@ -222,15 +223,16 @@ def test_run_from_json_of_a_gymnasium_run(monitoring: acrl.Run, tmp_path: Path) 
     bare.save_report(tmp_path / "bare.html")
     with pytest.raises(acrl.InputError, match="these are no results of runs"):
         acrl.Run._from_json({**told, "seed": "x"}).save_report(tmp_path)
-    wrong = [{**snapshots[0], "averages": []}]
+    data = json.dumps(_former_keys.native_run(told))
+    wrong = json.dumps([_former_keys.native_snapshot({**snapshots[0], "averages": []})])
     with pytest.raises(acrl.InputError, match=r"the snapshot at step \d+ is about 0 averages, 2 multipliers"):
-        acrl._acrl.run_report(monitoring.to_json(), json.dumps(wrong), "", "")
+        acrl._acrl.run_report(data, wrong, "", "")
 
 
 def test_comparisons(tmp_path: Path) -> None:
     found = acrl.compare("monitoring", methods=["fixed_weights", "dual_descent"], steps=20_000, seed=1)
     words = ["compare", "monitoring", "--methods", "fixed_weights,dual_descent", "--steps", "20000", "--seed", "1"]
-    assert json.loads(found.to_json()) == program(*words)
+    assert json.loads(found.to_json()) == _former_keys.comparison(program(*words))
     assert found["a-crl (exact)"].met
     assert not found["fixed weights"].met
     with pytest.raises(KeyError, match="a-crl"):
@@ -304,7 +306,7 @@ def test_results_can_be_pickled(monitoring: acrl.Run, tmp_path: Path) -> None:
         (lambda: RUN("monitoring", init_multipliers="x"), acrl.InputError, "init_multipliers is 'x'"),
         (lambda: RUN("monitoring", executor="x"), acrl.InputError, "the executor is 'x'"),
         (lambda: acrl.run("monitoring", objective="r9"), acrl.InputError, "unknown reward 'r9'"),
-        (lambda: RUN(3), acrl.InputError, "3 is nothing to work on, expected an acrl.FiniteModel"),
+        (lambda: RUN(3), acrl.InputError, "3 is no problem, model or policy, expected an acrl.FiniteModel"),
         (lambda: acrl.run("planar"), acrl.InputError, "planar is continuous: a policy is needed"),
         (lambda: acrl.run("nowhere"), acrl.FileError, "nowhere: no such file, and no bundled problem of that name"),
         (lambda: acrl.run("no.safetensors"), acrl.FileError, "no.safetensors"),

@@ -348,7 +348,7 @@ def test_run_in_an_environment_has_the_fields_of_the_program(tmp_path: Path) -> 
     assert "blue" in page.read_text()
     with pytest.raises(acrl.InputError, match="env="):
         acrl.run(policy)
-    with pytest.raises(acrl.InputError, match="shows 4 numbers"):
+    with pytest.raises(acrl.InputError, match="has 4 numbers"):
         acrl.run(policy, env="CartPole-v1", rewards=lambda *_: {"red": 0, "blue": 0}, steps=10)
     policy.save(tmp_path / "policy.safetensors")
     with pytest.raises(acrl.Error, match="outside of this program"):

@@ -70,7 +70,8 @@ struct Acting {
 impl Agent {
     /// `objective` is the name of the objective's reward; `weigh` says whether there is an objective at all.
     #[new]
-    #[pyo3(signature = (dynamics, objective, weigh, policy=None, deterministic=true, executor=None))]
+    #[pyo3(signature = (dynamics, objective, weigh, policy=None, deterministic=true, action_repeat=1, executor=None))]
+    #[expect(clippy::too_many_arguments, reason = "called from one place")]
     fn new(
         py: Python<'_>,
         dynamics: &Bound<'_, Dynamics>,
@@ -78,6 +79,7 @@ impl Agent {
         weigh: bool,
         policy: Option<Py<PolicyFile>>,
         deterministic: bool,
+        action_repeat: u64,
         executor: Option<&str>,
     ) -> PyResult<Self> {
         let epoch = dynamics.get().1;
@@ -99,12 +101,12 @@ impl Agent {
             steerer,
             weights,
         };
-        Self::with_state(py, state, objective, weigh, policy, deterministic)
+        Self::with_state(py, state, objective, weigh, policy, deterministic, action_repeat)
     }
 
     /// From the result of `to_json`; bit-identical.
     #[staticmethod]
-    #[pyo3(signature = (text, objective, weigh, policy=None, deterministic=true))]
+    #[pyo3(signature = (text, objective, weigh, policy=None, deterministic=true, action_repeat=1))]
     fn from_json(
         py: Python<'_>,
         text: &str,
@@ -112,6 +114,7 @@ impl Agent {
         weigh: bool,
         policy: Option<Py<PolicyFile>>,
         deterministic: bool,
+        action_repeat: u64,
     ) -> PyResult<Self> {
         let wrong = |error| InputError::new_err(format!("the state of the agent cannot be read: {error}"));
         let state: State = serde_json::from_str(text).map_err(wrong)?;
@@ -123,7 +126,7 @@ impl Agent {
         if !fits {
             return Err(InputError::new_err("the state of the agent does not fit its policy"));
         }
-        Self::with_state(py, state, objective, weigh, policy, deterministic)
+        Self::with_state(py, state, objective, weigh, policy, deterministic, action_repeat)
     }
 
     /// The whole state as JSON.
@@ -282,8 +285,8 @@ impl Agent {
         weigh: bool,
         policy: Option<Py<PolicyFile>>,
         deterministic: bool,
+        action_repeat: u64,
     ) -> PyResult<Self> {
-        let action_repeat = policy.as_ref().map_or(1, |policy| policy.get().action_repeat() as u64);
         let acting = policy.as_ref().map(|policy| {
             let policy = policy.get();
             Acting {

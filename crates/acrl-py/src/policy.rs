@@ -186,7 +186,7 @@ impl PolicyFile {
 
     /// Steps for which an action is repeated.
     #[getter]
-    pub(crate) fn action_repeat(&self) -> usize {
+    fn action_repeat(&self) -> usize {
         self.file.policy.hold().max(1)
     }
 
