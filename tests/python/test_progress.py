@@ -31,12 +31,12 @@ def test_default_is_a_terminal_or_a_notebook(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_plain_line_without_tqdm(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tqdm.auto", None)  # cannot be imported
-    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    stream = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", stream)
     for show in (False, True):
         with Progress(show, 4) as bar:
             bar.iteration(4, 100, 0.5)
-            text = sys.stderr.getvalue()  # type: ignore[attr-defined]
-            assert ("training 100%  100 steps  reward 0.500" in text) == show
+            assert ("training 100%  100 steps  reward 0.500" in stream.getvalue()) == show
 
 
 def test_tqdm_is_used_if_installed(monkeypatch: pytest.MonkeyPatch) -> None:
