@@ -1,4 +1,4 @@
-"""PPO in one file, in the manner of CleanRL, on `acrl.AugmentedVectorEnv`; `acrl.Agent` runs what it learnt.
+"""PPO in one file, in the manner of CleanRL, on `acrl.AugmentedVectorEnv`; `acrl.Agent` runs the policy.
 
 pip install '.[gymnasium]' torch
 python examples/cleanrl_loop.py
@@ -11,11 +11,11 @@ from typing import Any
 import acrl
 import numpy as np
 import torch
-from four_regions import DISCOUNT, GAIN, REQUIREMENTS, SCALES, ManyFourRegions, arguments, run
+from four_regions import GAMMA, REQUIREMENTS, SCALES, WEIGHT_SCALE, ManyFourRegions, arguments, run
 from torch import nn
 
-LANES, ROLLOUT, PASSES, MINIBATCH = 64, 64, 8, 512
-LEARNING_RATE, GAE, CLIP, ENTROPY = 1e-3, 0.95, 0.2, 0.005
+NUM_ENVS, N_STEPS, UPDATE_EPOCHS, MINIBATCH_SIZE = 64, 64, 8, 512
+LEARNING_RATE, GAE_LAMBDA, CLIP_RANGE, ENT_COEF = 1e-3, 0.95, 0.2, 0.005
 
 
 def network(inputs: int, outputs: int, last: float) -> nn.Sequential:
@@ -61,37 +61,43 @@ def train(envs: acrl.AugmentedVectorEnv, steps: int, seed: int) -> ActorCritic:
     model = ActorCritic(width, 2)
     optimizer = torch.optim.Adam(model.parameters(), lr=LEARNING_RATE, eps=1e-5)
     seen = torch.as_tensor(envs.reset(seed=seed)[0])
-    rounds = max(1, steps // (LANES * ROLLOUT))
-    for k in range(rounds):
-        optimizer.param_groups[0]["lr"] = LEARNING_RATE * (1 - k / rounds)
-        obs, actions = torch.zeros(ROLLOUT, LANES, width), torch.zeros(ROLLOUT, LANES, 2)
-        chances, rewards, values, following = (torch.zeros(ROLLOUT, LANES) for _ in range(4))
-        over = torch.zeros(ROLLOUT, LANES, dtype=torch.bool)
-        for t in range(ROLLOUT):
+    iterations = max(1, steps // (NUM_ENVS * N_STEPS))
+    for k in range(iterations):
+        optimizer.param_groups[0]["lr"] = LEARNING_RATE * (1 - k / iterations)
+        obs, actions = torch.zeros(N_STEPS, NUM_ENVS, width), torch.zeros(N_STEPS, NUM_ENVS, 2)
+        log_probs, rewards, values, next_values = (torch.zeros(N_STEPS, NUM_ENVS) for _ in range(4))
+        over = torch.zeros(N_STEPS, NUM_ENVS, dtype=torch.bool)
+        for t in range(N_STEPS):
             with torch.no_grad():
                 policy = model.policy(seen)
                 action = policy.sample()
-                obs[t], actions[t], chances[t], values[t] = seen, action, policy.log_prob(action), model.value(seen)
-                told, reward, _, truncated, infos = envs.step(np.clip(action.numpy(), -1.0, 1.0))
-                rewards[t], over[t], seen = torch.as_tensor(reward), torch.as_tensor(truncated), torch.as_tensor(told)
-                # Episodes are only cut off: what is left out is worth what the last observation is worth.
-                last = np.stack(infos["final_obs"]) if truncated.any() else told
-                following[t] = model.value(torch.as_tensor(last))
+                obs[t], actions[t], log_probs[t], values[t] = seen, action, policy.log_prob(action), model.value(seen)
+                stepped, reward, _, truncated, infos = envs.step(np.clip(action.numpy(), -1.0, 1.0))
+                rewards[t], over[t], seen = (
+                    torch.as_tensor(reward),
+                    torch.as_tensor(truncated),
+                    torch.as_tensor(stepped),
+                )
+                # Episodes are only truncated: bootstrap from the final observation.
+                last = np.stack(infos["final_obs"]) if truncated.any() else stepped
+                next_values[t] = model.value(torch.as_tensor(last))
         with torch.no_grad():
-            advantages, carry = torch.zeros_like(rewards), torch.zeros(LANES)
-            for t in reversed(range(ROLLOUT)):
-                carry = rewards[t] + DISCOUNT * following[t] - values[t] + DISCOUNT * GAE * carry * ~over[t]
+            advantages, carry = torch.zeros_like(rewards), torch.zeros(NUM_ENVS)
+            for t in reversed(range(N_STEPS)):
+                carry = rewards[t] + GAMMA * next_values[t] - values[t] + GAMMA * GAE_LAMBDA * carry * ~over[t]
                 advantages[t] = carry
             returns = (advantages + values).reshape(-1)
-        flat = [x.reshape(-1, *x.shape[2:]) for x in (obs, actions, chances, advantages)]
-        for _ in range(PASSES):
-            for some in torch.randperm(LANES * ROLLOUT).split(MINIBATCH):
-                o, a, c, g = (x[some] for x in flat)
+        flat = [x.reshape(-1, *x.shape[2:]) for x in (obs, actions, log_probs, advantages)]
+        for _ in range(UPDATE_EPOCHS):
+            for batch in torch.randperm(NUM_ENVS * N_STEPS).split(MINIBATCH_SIZE):
+                o, a, old, g = (x[batch] for x in flat)
                 g = (g - g.mean()) / (g.std() + 1e-8)
                 policy = model.policy(o)
-                ratio = (policy.log_prob(a) - c).exp()
-                gain = torch.min(ratio * g, ratio.clamp(1 - CLIP, 1 + CLIP) * g).mean()
-                loss = 0.5 * (model.value(o) - returns[some]).square().mean() - gain - ENTROPY * policy.entropy().mean()
+                ratio = (policy.log_prob(a) - old).exp()
+                gain = torch.min(ratio * g, ratio.clamp(1 - CLIP_RANGE, 1 + CLIP_RANGE) * g).mean()
+                loss = (
+                    0.5 * (model.value(o) - returns[batch]).square().mean() - gain - ENT_COEF * policy.entropy().mean()
+                )
                 optimizer.zero_grad()
                 loss.backward()
                 nn.utils.clip_grad_norm_(model.parameters(), 0.5)
@@ -103,7 +109,12 @@ def main() -> acrl.Agent:
     """Trains, then runs."""
     args = arguments(__doc__ or "", steps=400_000)
     envs = acrl.AugmentedVectorEnv(
-        ManyFourRegions(LANES, 100), requirements=REQUIREMENTS, scales=SCALES, gain=GAIN, sampler="corners", every=50
+        ManyFourRegions(NUM_ENVS, 100),
+        requirements=REQUIREMENTS,
+        scales=SCALES,
+        weight_scale=WEIGHT_SCALE,
+        weight_sampler="faces",
+        resample_every=50,
     )
     model = train(envs, args.steps, args.seed)
     return run(lambda obs, lam: model.predict(envs.augment(obs, lam)), args.run, args.seed)

@@ -1,4 +1,4 @@
-"""The continuous problem of the paper (Section IV) as an environment, and what the examples with other learners share.
+"""The continuous problem of the paper (Section IV) as an environment, and common parts of the examples.
 
 An agent moves in a box and must be in four regions for 20, 15, 10 and 5 % of the time. There is no objective.
 """
@@ -15,7 +15,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-#: In units in which the box is -1 … 1: the centres, the half of a side, and how far a step goes at most.
+#: In units in which the box is -1 … 1: the centres, half of a side, and the longest step.
 REGIONS = {"red": (-0.5, 0.5), "blue": (0.5, 0.5), "green": (-0.5, -0.5), "orange": (0.5, -0.5)}
 HALF_SIDE = 0.2
 REACH = 0.1
@@ -27,16 +27,16 @@ REQUIREMENTS = [
     acrl.at_least("orange", 0.05),
 ]
 
-#: It sees across the box, which takes a dozen steps, and not much further: what is near is finished first.
-DISCOUNT = 0.9
-#: Rewards are weighted in units of what they can add up to, so that values are of the size of 1.
-SCALES = dict.fromkeys(REGIONS, 1 / (1 - DISCOUNT))
-#: Four weights that add up to 1 are small beside the place; so that networks heed them from the beginning:
-GAIN = 4.0
+#: The horizon is a dozen steps, which it takes to cross the box.
+GAMMA = 0.9
+#: Rewards are weighted in units of their discounted sums, so that values are about 1.
+SCALES = dict.fromkeys(REGIONS, 1 / (1 - GAMMA))
+#: Four weights that add up to 1 are small compared with the position; scaled, they matter from the beginning.
+WEIGHT_SCALE = 4.0
 
 
 class FourRegions(gymnasium.Env[NDArray[np.float32], NDArray[np.float32]]):
-    """Sees its place, chooses its velocity; ``info`` says for each region whether it is in it. It never ends."""
+    """Observes its position, chooses its velocity; ``info`` has an indicator for each region. Episodes do not end."""
 
     def __init__(self) -> None:
         self.observation_space = spaces.Box(-1.0, 1.0, (2,), np.float32)
@@ -61,7 +61,7 @@ class FourRegions(gymnasium.Env[NDArray[np.float32], NDArray[np.float32]]):
 
 
 class ManyFourRegions(gymnasium.vector.VectorEnv):
-    """The same for many lanes at once, in NumPy; episodes of so many steps, after which all lanes start anew."""
+    """Many of these environments in NumPy, with truncated episodes of ``episode`` steps."""
 
     def __init__(self, num_envs: int, episode: int) -> None:
         self.num_envs, self.episode = num_envs, episode
@@ -87,7 +87,7 @@ class ManyFourRegions(gymnasium.vector.VectorEnv):
         return self.place.astype(np.float32), {}
 
     def step(self, actions: NDArray[np.float32]) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        """Moves all lanes."""
+        """Moves in all environments."""
         self.place = np.clip(self.place + REACH * actions, -1.0, 1.0)
         inside = (np.abs(self.place[:, None, :] - self.centres) <= HALF_SIDE).all(axis=2).astype(np.float64)
         infos: dict[str, Any] = {name: inside[:, i] for i, name in enumerate(REGIONS)}
@@ -108,7 +108,7 @@ def run(
     env: gymnasium.Env[Any, Any] | None = None,
     requirements: list[acrl.Requirement] = REQUIREMENTS,
 ) -> acrl.Agent:
-    """Executes π(s, λ) with dual dynamics, and prints what came of it."""
+    """Executes π(s, λ) with dual dynamics, and prints the certificate."""
     env = FourRegions() if env is None else env
     agent = acrl.Agent(policy, requirements, objective=False, step_size=0.5, epoch="auto", epoch_start=50)
     obs, _ = env.reset(seed=seed)
@@ -117,12 +117,14 @@ def run(
         agent.observe(info)
     for name, entry in agent.certificate.items():
         verdict = "is met" if entry.met else "is NOT met"
-        print(f"{name} {verdict}: average {entry.average:.4f}, certified within {entry.shortfall:.4f} of {entry.bound}")
+        print(
+            f"{name} {verdict}: average {entry.average:.4f}, certified shortfall {entry.shortfall:.4f} of {entry.bound}"
+        )
     return agent
 
 
 def arguments(description: str, steps: int, given: list[str] | None = None) -> argparse.Namespace:
-    """What can be asked of an example."""
+    """Command line of an example."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=steps, help="steps of training (default %(default)s)")
     parser.add_argument("--run", type=int, default=50_000, help="steps of execution (default %(default)s)")

@@ -18,7 +18,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-#: Room for so much, so many customers on a usual day, and what can be ordered.
+#: Capacity, mean number of customers a day, and sizes of orders.
 ROOM, CUSTOMERS, ORDERS = 30, 6, (0, 6, 12)
 
 OBJECTIVE = acrl.minimize("stock")
@@ -29,7 +29,7 @@ REQUIREMENTS = [
 
 
 class Shop(gymnasium.Env[NDArray[np.float32], np.int64]):
-    """Sees its stock and how many customers came; chooses how much to order. It never ends, so no step ends it."""
+    """Observes its stock and the number of customers; chooses how much to order. Episodes do not end."""
 
     def __init__(self) -> None:
         self.observation_space = spaces.Box(0.0, np.array([ROOM, np.inf], dtype=np.float32))
@@ -54,7 +54,7 @@ class Shop(gymnasium.Env[NDArray[np.float32], np.int64]):
 
 
 def rewards(obs: Any, action: Any, next_obs: Any, reward: float, info: dict[str, Any]) -> dict[str, float]:
-    """What the environment does not tell by itself. "turned away" is in its info, where it is found by its name."""
+    """Rewards that the environment does not return. "turned away" is in its info, where it is found by name."""
     del obs, reward, info
     return {"stock": float(next_obs[0]), "vans": float(action > 0)}
 
@@ -76,7 +76,7 @@ def main(arguments: list[str] | None = None) -> acrl.Agent:
         Shop, objective=OBJECTIVE, requirements=REQUIREMENTS, rewards=rewards, total_steps=args.steps, seed=args.seed
     )
 
-    # An agent lives in a loop of yours: it is told the rewards, as they are named above.
+    # The agent runs in the user's loop and observes the rewards by the names above.
     env, agent = Shop(), acrl.Agent(policy)
     obs, _ = env.reset(seed=args.seed)
     for _ in range(args.run):
@@ -87,7 +87,9 @@ def main(arguments: list[str] | None = None) -> acrl.Agent:
     print(f"stock: average {agent.averages['stock']:.3f}")
     for name, entry in agent.certificate.items():
         verdict = "is met" if entry.met else "is NOT met"
-        print(f"{name} {verdict}: average {entry.average:.4f}, certified within {entry.shortfall:.4f} of {entry.bound}")
+        print(
+            f"{name} {verdict}: average {entry.average:.4f}, certified shortfall {entry.shortfall:.4f} of {entry.bound}"
+        )
     return agent
 
 

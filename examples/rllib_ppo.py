@@ -16,7 +16,7 @@ import gymnasium
 import numpy as np
 import ray
 import torch
-from four_regions import DISCOUNT, GAIN, HALF_SIDE, REACH, arguments, run
+from four_regions import GAMMA, HALF_SIDE, REACH, WEIGHT_SCALE, arguments, run
 from gymnasium import spaces
 from numpy.typing import NDArray
 from ray.rllib.algorithms.ppo import PPOConfig
@@ -26,11 +26,11 @@ from ray.tune.registry import register_env
 
 REGIONS = {"left": -0.5, "right": 0.5}
 REQUIREMENTS = [acrl.at_least("left", 0.4), acrl.at_least("right", 0.3)]
-LANES, ROLLOUT = 16, 128
+NUM_ENVS, N_STEPS = 16, 128
 
 
 class Line(gymnasium.Env[NDArray[np.float32], NDArray[np.float32]]):
-    """Sees its place from -1 to 1, chooses its velocity; ``info`` says for each region whether it is in it."""
+    """Observes its position from -1 to 1, chooses its velocity; ``info`` has an indicator for each region."""
 
     def __init__(self) -> None:
         self.observation_space = spaces.Box(-1.0, 1.0, (1,), np.float32)
@@ -55,8 +55,15 @@ class Line(gymnasium.Env[NDArray[np.float32], NDArray[np.float32]]):
 def make(_: Any = None) -> acrl.AugmentedEnv:
     """Episodes of 100 steps from anywhere, and other weights after 50."""
     env = gymnasium.wrappers.TimeLimit(Line(), 100)
-    scales = dict.fromkeys(REGIONS, 1 / (1 - DISCOUNT))
-    return acrl.AugmentedEnv(env, requirements=REQUIREMENTS, scales=scales, gain=GAIN, sampler="corners", every=50)
+    scales = dict.fromkeys(REGIONS, 1 / (1 - GAMMA))
+    return acrl.AugmentedEnv(
+        env,
+        requirements=REQUIREMENTS,
+        scales=scales,
+        weight_scale=WEIGHT_SCALE,
+        weight_sampler="faces",
+        resample_every=50,
+    )
 
 
 def train(steps: int, seed: int) -> Any:
@@ -67,12 +74,12 @@ def train(steps: int, seed: int) -> Any:
     algorithm = (
         PPOConfig()
         .environment("line")
-        .env_runners(num_env_runners=0, num_envs_per_env_runner=LANES, rollout_fragment_length=ROLLOUT)
+        .env_runners(num_env_runners=0, num_envs_per_env_runner=NUM_ENVS, rollout_fragment_length=N_STEPS)
         .training(
             lr=1e-3,
-            gamma=DISCOUNT,
+            gamma=GAMMA,
             lambda_=0.95,
-            train_batch_size=LANES * ROLLOUT,
+            train_batch_size=NUM_ENVS * N_STEPS,
             minibatch_size=256,
             num_epochs=8,
             clip_param=0.2,
@@ -87,7 +94,7 @@ def train(steps: int, seed: int) -> Any:
         .debugging(seed=seed)
         .build_algo()
     )
-    for _ in range(max(1, steps // (LANES * ROLLOUT))):
+    for _ in range(max(1, steps // (NUM_ENVS * N_STEPS))):
         algorithm.train()
     module = algorithm.get_module()
     algorithm.stop()
@@ -102,8 +109,8 @@ def main() -> acrl.Agent:
 
     @torch.no_grad()
     def policy(obs: Any, lam: Any) -> Any:
-        seen = torch.as_tensor(augmented.augment(obs, lam))[None]
-        parameters = module.forward_inference({Columns.OBS: seen})[Columns.ACTION_DIST_INPUTS]
+        augmented_obs = torch.as_tensor(augmented.augment(obs, lam))[None]
+        parameters = module.forward_inference({Columns.OBS: augmented_obs})[Columns.ACTION_DIST_INPUTS]
         return parameters[0, :1].clamp(-1.0, 1.0).numpy()  # the mean of a Gaussian
 
     return run(policy, args.run, args.seed, Line(), REQUIREMENTS)

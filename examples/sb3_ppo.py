@@ -9,7 +9,7 @@ from __future__ import annotations
 import acrl
 import gymnasium
 import torch
-from four_regions import DISCOUNT, GAIN, REQUIREMENTS, SCALES, FourRegions, arguments, run
+from four_regions import GAMMA, REQUIREMENTS, SCALES, WEIGHT_SCALE, FourRegions, arguments, run
 from stable_baselines3 import PPO
 from stable_baselines3.common.env_util import make_vec_env
 
@@ -17,7 +17,14 @@ from stable_baselines3.common.env_util import make_vec_env
 def make() -> acrl.AugmentedEnv:
     """Episodes of 100 steps from anywhere, and other weights after 50."""
     env = gymnasium.wrappers.TimeLimit(FourRegions(), 100)
-    return acrl.AugmentedEnv(env, requirements=REQUIREMENTS, scales=SCALES, gain=GAIN, sampler="corners", every=50)
+    return acrl.AugmentedEnv(
+        env,
+        requirements=REQUIREMENTS,
+        scales=SCALES,
+        weight_scale=WEIGHT_SCALE,
+        weight_sampler="faces",
+        resample_every=50,
+    )
 
 
 def train(steps: int, seed: int) -> PPO:
@@ -30,7 +37,7 @@ def train(steps: int, seed: int) -> PPO:
         n_steps=64,
         batch_size=512,
         n_epochs=8,
-        gamma=DISCOUNT,
+        gamma=GAMMA,
         ent_coef=0.005,
         policy_kwargs={
             "net_arch": {"pi": [64, 64], "vf": [64, 64]},

@@ -57,7 +57,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--core", type=int, default=None, help="the core to stay on; default the first that is allowed")
     parser.add_argument("--repeats", type=int, default=2000, help="how often each is measured; medians are printed")
-    parser.add_argument("--lanes", type=int, nargs="+", default=[32, 1024, 8192], help="observations in a batch")
+    parser.add_argument("--num-envs", type=int, nargs="+", default=[32, 1024, 8192], help="observations in a batch")
     parser.add_argument("--hidden", type=int, nargs="+", default=[64, 64], help="widths of the hidden layers")
     args = parser.parse_args()
     if hasattr(os, "sched_setaffinity"):
@@ -88,9 +88,9 @@ def main() -> int:
     print(f"{'Policy.predict of one':28} {one:12.2f}")
 
     print(f"\n{'Policy.predict of a batch':28} {'Python, µs':>12} {'Rust, µs':>12} {'share':>8} {'target':>8}")
-    for lanes in args.lanes:
-        batch = rng.uniform(low, high, size=(lanes, len(low)))
-        prices = rng.uniform(0, 2, size=(lanes, len(names)))
+    for num_envs in args.num_envs:
+        batch = rng.uniform(low, high, size=(num_envs, len(low)))
+        prices = rng.uniform(0, 2, size=(num_envs, len(names)))
         python: list[float] = []
         rust: list[float] = []
         for _ in range(max(10, args.repeats // 10)):  # in turns, so that what the machine does meanwhile hits both
@@ -98,9 +98,9 @@ def main() -> int:
             rust += acrl._acrl.seconds_to_act(policy._file, batch, prices, 10)
         slow, fast = 1e6 * statistics.median(python), 1e6 * statistics.median(rust)
         share = fast / slow
-        good &= share >= LEAST_SHARE or lanes != 1024
-        target = f"{LEAST_SHARE:8.0%}" if lanes == 1024 else ""
-        print(f"{f'{lanes} observations':28} {slow:12.1f} {fast:12.1f} {share:8.0%} {target}")
+        good &= share >= LEAST_SHARE or num_envs != 1024
+        target = f"{LEAST_SHARE:8.0%}" if num_envs == 1024 else ""
+        print(f"{f'{num_envs} observations':28} {slow:12.1f} {fast:12.1f} {share:8.0%} {target}")
     return 0 if good else 1
 
 

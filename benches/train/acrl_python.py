@@ -1,9 +1,9 @@
 """`acrl.Training`, the learner behind `acrl.train`, on a vector environment of Gymnasium that steps in one NumPy call.
 
-Not the loss of the others to the letter: acrl draws the multipliers itself, by its curriculum, appends them to the
+The loss differs from that of the others: acrl samples the multipliers itself, by its curriculum, appends them to the
 observation, and has a critic head for each of the four rewards. Only the iterations of the training are timed, not the
-measuring at its end of what the policy settles at. The first segment, which acrl only looks at, is timed, but its
-steps do not count.
+evaluation of the policy at its end. The first rollout, in which rewards are only measured, is timed, but its steps do
+not count.
 """
 
 from __future__ import annotations
@@ -65,16 +65,16 @@ def make(config: Config, steps: int, seed: int, speed_limit: float) -> acrl.Trai
         seed=seed,
         scales=dict.fromkeys(NAMES, 1.0),
         settings={
-            "segment": config.horizon,
-            "passes": config.passes,
-            "minibatch": config.minibatch,
-            "step_size": problem.LEARNING_RATE,
-            "targets": "discounted",
-            "discount": problem.GAMMA,
-            "trace": problem.GAE_LAMBDA,
-            "clip": problem.CLIP,
-            "gradient_norm": problem.MAX_GRAD_NORM,
-            "hidden": [problem.HIDDEN] * 2,
+            "n_steps": config.horizon,
+            "update_epochs": config.passes,
+            "minibatch_size": config.minibatch,
+            "learning_rate": problem.LEARNING_RATE,
+            "criterion": "discounted",
+            "gamma": problem.GAMMA,
+            "gae_lambda": problem.GAE_LAMBDA,
+            "clip_range": problem.CLIP,
+            "max_grad_norm": problem.MAX_GRAD_NORM,
+            "hidden_sizes": [problem.HIDDEN] * 2,
         },
     )
 
@@ -89,7 +89,7 @@ def main() -> None:
 
     training = make(config, steps, args.seed, args.speed_limit)
     watch = problem.Stopwatch()
-    points = [[event.iteration * config.rollout, event.figures["reward"]] for event in training]
+    points = [[event.iteration * config.rollout, event.metrics["rollout/scalarized_reward"]] for event in training]
     elapsed = watch.read()
     problem.print_result(args, "acrl-python", acrl.__version__, elapsed, len(points) * config.rollout, points)
 

@@ -398,7 +398,7 @@ def execute(case: Case, policy: acrl.Policy, bounds: list[acrl.Requirement], see
         "met": all(c.met for c in agent.certificate.values()),
         "verdict": agent.diagnosis.verdict,
         "epoch": agent.epoch,
-        "steering": agent.steering,
+        "executor": agent.executor,
         "seconds": round(time.perf_counter() - begin, 1),
     }
 

@@ -76,7 +76,7 @@ def main() -> None:
             scales=scales,
             progress=False,
             callback=lambda e: (
-                e.iteration % 10 or print(e.iteration, e.of, f"{e.seconds:.0f} s", e.figures["reward"], flush=True)
+                e.iteration % 10 or print(e.iteration, e.total, f"{e.seconds:.0f} s", e.metrics["rollout/scalarized_reward"], flush=True)
             ),
         )
         found["seconds"] = round(time.perf_counter() - begin)

@@ -1,32 +1,30 @@
-"""Constrained reinforcement learning that keeps its promises.
+"""Constrained reinforcement learning with requirements on long-run averages, met while the agent runs.
 
-Say what the agent must achieve, and let it meet its requirements while it runs.
-
-| you want | you use |
+| task | API |
 |---|---|
-| to say what is required | `at_least`, `at_most`, `maximize`, `minimize` |
+| requirements and objectives | `at_least`, `at_most`, `maximize`, `minimize` |
 | an agent that meets its requirements while it runs | `Agent` |
-| to run a problem, a model or a policy | `run` |
-| to compare methods, to reproduce the paper | `compare`, `reproduce` |
-| to train π(s, λ) in an environment of Gymnasium | `train`, `Training` (need Gymnasium), `Policy` |
-| to train π(s, λ) with a learner of yours | `AugmentedEnv`, `AugmentedVectorEnv`, `check_env` (need Gymnasium) |
+| running a problem, a model or a policy | `run` |
+| comparing methods, reproducing the paper | `compare`, `reproduce` |
+| training π(s, λ) in a Gymnasium environment | `train`, `Training` (need Gymnasium), `Policy` |
+| training π(s, λ) with another learner | `AugmentedEnv`, `AugmentedVectorEnv`, `check_env` (need Gymnasium) |
 | the exact optimum of a finite problem | `solve`, `sweep`, `FiniteModel` |
 """
 
 from typing import TYPE_CHECKING
 
 from ._acrl import Objective, Requirement, __version__
-from ._agent import Agent, Certified, Predictor, Requirements
+from ._agent import Agent, Predictor, RequirementCertificate, Requirements
 from ._compare import Comparison, MethodResult, compare
 from ._diagnosis import Diagnosis
 from ._errors import DivergedError, Error, FileError, InputError, SolveError, UnknownNameError
 from ._model import FiniteModel
-from ._policy import Advice, Choice, Number, Policy
+from ._policy import ContinuousAction, DiscreteAction, ExecutionDefaults, Interval, Policy
 from ._reproduce import Claim, ReproducedFigure, Reproduction, reproduce
 from ._result import Specification
-from ._run import Course, MultiplierResult, RequirementResult, Run, run
-from ._solve import Component, EndComponent, Relaxation, Round, Solution, Sweep, SweepPoint, solve, sweep
-from ._vocabulary import Named, at_least, at_most, maximize, minimize, weights
+from ._run import History, MultiplierResult, RequirementResult, Run, run
+from ._solve import EndComponent, MixturePolicy, Relaxation, Round, Solution, Sweep, SweepPoint, solve, sweep
+from ._specification import Named, at_least, at_most, maximize, minimize, weights
 
 if TYPE_CHECKING:
     from ._augmented import AugmentedEnv as AugmentedEnv
@@ -38,7 +36,7 @@ if TYPE_CHECKING:
     from ._train import Training as Training
     from ._train import train as train
 else:
-    # Gymnasium is optional, and slow to import. So these are not in __all__ either.
+    # Gymnasium is optional and slow to import, so these are not in __all__ either.
     _WITH_GYMNASIUM = {
         "AugmentedEnv": "_augmented",
         "AugmentedVectorEnv": "_augmented",
@@ -59,29 +57,32 @@ else:
             except ImportError as error:
                 raise ImportError(f"acrl.{name} needs Gymnasium: pip install 'acrl[gymnasium]'") from error
             return getattr(module, name)
-        raise AttributeError(f"module 'acrl' has no attribute '{name}'")
+        from ._names import CLASSES
+
+        hint = f": it is now 'acrl.{CLASSES[name]}'" if name in CLASSES else ""
+        raise AttributeError(f"module 'acrl' has no attribute '{name}'{hint}")
 
 
 __all__ = [
-    "Advice",
     "Agent",
-    "Certified",
-    "Choice",
     "Claim",
     "Comparison",
-    "Component",
-    "Course",
+    "ContinuousAction",
     "Diagnosis",
+    "DiscreteAction",
     "DivergedError",
     "EndComponent",
     "Error",
+    "ExecutionDefaults",
     "FileError",
     "FiniteModel",
+    "History",
     "InputError",
+    "Interval",
     "MethodResult",
+    "MixturePolicy",
     "MultiplierResult",
     "Named",
-    "Number",
     "Objective",
     "Policy",
     "Predictor",
@@ -89,6 +90,7 @@ __all__ = [
     "ReproducedFigure",
     "Reproduction",
     "Requirement",
+    "RequirementCertificate",
     "RequirementResult",
     "Requirements",
     "Round",

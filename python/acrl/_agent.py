@@ -13,10 +13,11 @@ from . import _acrl
 from ._acrl import Objective, Requirement
 from ._diagnosis import Diagnosis, diagnosed
 from ._errors import FileError, InputError, UnknownNameError
+from ._names import names_renamed_arguments
 from ._policy import Policy
-from ._vocabulary import FloatArray, Named, as_objective, as_requirements, ordered
+from ._specification import FloatArray, Named, as_objective, as_requirements, ordered
 
-__all__ = ["Agent", "Certified", "Predictor", "Requirements"]
+__all__ = ["Agent", "Predictor", "RequirementCertificate", "Requirements"]
 
 _FORMAT = "acrl-agent"
 _VERSION = 2
@@ -31,11 +32,11 @@ class Predictor(Protocol):
 
 
 @dataclass(frozen=True)
-class Certified:
-    """What is known about one requirement since its ledger was opened.
+class RequirementCertificate:
+    """Certificate of one requirement since its ledger was opened.
 
-    ``shortfall`` is proved: the average is behind the bound by at most this, whatever the policy did. ``met`` says
-    whether it is within the tolerance; before the first step nothing is.
+    ``shortfall`` is a proven upper bound on the violation, for any policy. ``met`` is true if it is within the
+    tolerance; before the first step it is false.
     """
 
     name: str
@@ -63,7 +64,7 @@ class Requirements(Mapping[str, Requirement]):
         return found[name]
 
     def __setitem__(self, name: str, bound: float) -> None:
-        self[name]  # an unknown name is better told here
+        self[name]  # raises the better error for an unknown name
         self._native.set_bound(name, bound)
 
     def __iter__(self) -> Iterator[str]:
@@ -95,23 +96,25 @@ class Agent:
         policy: A callable ``policy(obs, multipliers)``, an object with
             ``predict(obs, multipliers, deterministic=...)``, or an `acrl.Policy`, which also brings defaults
             for everything else.
-        requirements: What is required.
+        requirements: The requirements; default those of an `acrl.Policy`.
         step_size: η, above 0. With ``scales`` it is in units of the rewards' ranges. Default 0.5.
-        epoch: T₀, the steps between two updates of λ, or "auto", which finds a length that works. Default "auto".
-        epoch_start: Where "auto" starts. Default 10.
-        objective: Whether there is an objective; or which reward it is, so that `averages` knows it.
+        epoch: T₀, the steps between two updates of λ (a dual epoch), or "auto", which lengthens it as needed. Default
+            "auto".
+        epoch_start: The initial length of "auto". Default 10.
+        objective: The objective or its reward, which is then among the `averages`; or True or False.
         scales: The range of each requirement's reward, by name or in order. Default 1 each.
         objective_scale: The range of the objective. Default 1.
-        multipliers: Where λ starts, by name or in order. Default 0 each.
+        init_multipliers: Initial λ, by name or in order. Default 0 each.
         tolerance: The certified shortfall that counts as met, as a share of the reward's range. With a policy of
-            `acrl.train` it is no more than a twentieth of what the requirement asks for: of the distance between its
-            bound and the worst that the policy settles at.
-        deterministic: What ``predict`` is told. Default as an `acrl.Policy` is meant to act, and True for others.
-        steering: For an `acrl.Policy`: see `Advice`. Default what it advises, and "policy" with an epoch that is
-            fixed. An agent that is steered by its policy goes over to the policy's library when "auto" has made
-            the epoch four times as long, which says that the policy by itself is not enough.
+            `acrl.train` it is at most a twentieth of the distance between the bound and the worst long-run average in
+            the policy library.
+        deterministic: Argument of ``predict``. Default: not ``draws`` of an `acrl.Policy`, and True for others.
+        executor: For an `acrl.Policy`: see `ExecutionDefaults`. Default that of the policy, and "policy" with a fixed
+            epoch. The executor "policy" changes to "library" when "auto" has made the epoch four times as long, because
+            then π(s, λ) alone does not meet the requirements.
     """
 
+    @names_renamed_arguments
     def __init__(
         self,
         policy: Callable[[Any, FloatArray], Any] | Predictor,
@@ -123,19 +126,19 @@ class Agent:
         objective: bool | str | Objective | None = None,
         scales: Mapping[str, float] | Iterable[float] | None = None,
         objective_scale: float | None = None,
-        multipliers: Mapping[str, float] | Iterable[float] | None = None,
+        init_multipliers: Mapping[str, float] | Iterable[float] | None = None,
         tolerance: float = 0.005,
         deterministic: bool | None = None,
-        steering: Literal["policy", "library"] | None = None,
+        executor: Literal["policy", "library"] | None = None,
     ) -> None:
         if isinstance(policy, Policy):
             given = None if requirements is None else as_requirements(requirements)
             required = policy.requirements if given is None else _rebound(policy.requirements, given)
-            step_size = policy.advice.step_size if step_size is None else step_size
-            epoch_start = policy.advice.epoch if epoch_start is None else epoch_start
+            step_size = policy.execution_defaults.step_size if step_size is None else step_size
+            epoch_start = policy.execution_defaults.epoch if epoch_start is None else epoch_start
             scales = policy.scales if scales is None else scales
             objective_scale = policy.objective_scale if objective_scale is None else objective_scale
-            multipliers = policy.start(required) if multipliers is None else multipliers
+            init_multipliers = policy.init_multipliers(required) if init_multipliers is None else init_multipliers
             objective = (policy.objective or False) if objective is None else objective
         elif requirements is None:
             raise InputError("an agent needs requirements, unless its policy is an acrl.Policy")
@@ -149,7 +152,7 @@ class Agent:
         self._tolerance = float(tolerance)
         step_size = 0.5 if step_size is None else step_size
         length, auto = _epoch(epoch, 10 if epoch_start is None else epoch_start)
-        # Once without what is given by name, to learn the names.
+        # Once without arguments by name, to find the names.
         names = [r.name for r in _acrl.Dynamics(required, step_size, length, auto).requirements()]
         dynamics = _acrl.Dynamics(
             required,
@@ -158,60 +161,53 @@ class Agent:
             auto,
             1.0 if objective_scale is None else objective_scale,
             None if scales is None else ordered("scales", scales, names),
-            None if multipliers is None else ordered("multipliers", multipliers, names),
+            None if init_multipliers is None else ordered("init_multipliers", init_multipliers, names),
         )
-        if steering not in (None, "policy", "library"):
-            raise InputError(f"the steering is {steering!r}, expected 'policy' or 'library'")
-        if isinstance(policy, Policy):
-            # Who fixes the epoch wants π(·, λ).
-            steering = steering or (policy.advice.steering if auto else "policy")
-        elif steering == "library":
-            raise InputError("only an acrl.Policy can be steered by its library")
-        name, weigh, file, draw, hold = self._settings(policy, deterministic)
-        self._native = _acrl.Agent(dynamics, name, weigh, file, steering or "policy", draw, hold)
+        if executor == "library" and not isinstance(policy, Policy):
+            raise InputError("only an acrl.Policy can be executed by its library")
+        self._native = _acrl.Agent(dynamics, *self._settings(policy, deterministic), executor)
         self._begin()
 
     def _settings(
         self, policy: Any, deterministic: bool | None
     ) -> tuple[str | None, bool, _acrl.PolicyFile | None, bool, int]:
-        """What the native half has to know beside its state."""
+        """Arguments of the native half beside its state."""
         self._policy = policy
         self._predicts = _predicts(policy)
         trained = isinstance(policy, Policy)
         self._trained = trained
-        # Whether observations are numbers one after the other as they are.
-        self._plain = trained and (policy._seen is None or policy._seen.plain)
+        # True if observations are vectors of numbers, which need no encoding.
+        self._plain = trained and (policy._observation_codec is None or policy._observation_codec.plain)
         self._deterministic = not (trained and policy.draws) if deterministic is None else bool(deterministic)
         name = None if self._objective_name is None else self._objective_name.reward
-        file, hold = (policy._file, policy.hold) if trained else (None, 1)
-        return name, self._has_objective, file, self._deterministic, hold
+        file, action_repeat = (policy._file, policy.action_repeat) if trained else (None, 1)
+        return name, self._has_objective, file, self._deterministic, action_repeat
 
     def _begin(self) -> None:
-        # Only the bounds ever change, so these can be kept.
+        # Only bounds can change later; names and directions cannot.
         self._required = self._native.requirements()
 
     def act(self, obs: Any) -> Any:
-        """The action of π(obs, λ) with the multipliers of now.
+        """The action of π(obs, λ) with the present multipliers.
 
-        A policy whose actions are held for several steps is asked anew when that many have been observed.
+        With an action repeat the policy chooses a new action after that many observed steps.
         """
         if self._trained:
             action = self._native.act(obs) if self._plain else None
             if action is None:
-                # What is no array of floats has to become one first.
                 action = self._native.act(self._policy._observation(obs))
-            return action if self._policy._done is None else self._policy._done.decode(action)
+            return action if self._policy._action_codec is None else self._policy._action_codec.decode(action)
         multipliers = self._native.multipliers()
         if self._predicts:
             return self._policy.predict(obs, multipliers, deterministic=self._deterministic)
         return self._policy(obs, multipliers)
 
     def observe(self, rewards: Mapping[str, float] | Iterable[float]) -> bool:
-        """Takes note of the rewards of one step; whether the multipliers have moved.
+        """Takes the rewards of one step; True if the multipliers were updated.
 
         Args:
-            rewards: By reward (others may be among them), or in the order of the requirements, with the objective
-                before them or without it. An objective that is not given counts as 0.
+            rewards: By reward (further keys are ignored), or in the order of the requirements, with or without the
+                objective before them. A missing objective counts as 0.
         """
         return self._native.observe(rewards)
 
@@ -241,12 +237,12 @@ class Agent:
         return found
 
     @property
-    def certificate(self) -> dict[str, Certified]:
-        """How far each requirement can be behind, by name."""
+    def certificate(self) -> dict[str, RequirementCertificate]:
+        """The certificate of each requirement, by name."""
         steps, entries = self._native.certificate()
         tolerances = self._native.tolerances(self._tolerance)
         return {
-            name: Certified(
+            name: RequirementCertificate(
                 name=name,
                 bound=bound,
                 direction=requirement.direction,
@@ -262,10 +258,10 @@ class Agent:
 
     @property
     def diagnosis(self) -> Diagnosis:
-        """Why a requirement is behind, if one is, by the steps since the ledger was opened.
+        """Why a requirement is not met, by the steps since the ledger was opened.
 
-        Of an `acrl.Policy` it is known what it settles at and which rewards occurred in its training. Of any other
-        policy only what it was seen to do is known, so that "infeasible" is never said of it.
+        For an `acrl.Policy` the evidence is its library of long-run averages and the rewards of its training. For any
+        other policy it is the observed rewards, so that the verdict is never "infeasible".
 
         >>> import acrl
         >>> idle = acrl.Agent(lambda obs, multipliers: 0, acrl.at_least("red", 0.5), epoch=10)
@@ -274,16 +270,16 @@ class Agent:
         >>> idle.diagnosis.verdict
         'policy_insufficient'
         >>> print(idle.diagnosis)
-        Policy insufficient: no mixture of what the policy was seen to do meets red; train it longer, or lower a bound.
+        Policy insufficient: no mixture of the observed rewards meets red; train it longer, or lower a bound.
         """
         names = [requirement.name for requirement in self._required]
-        found, steps = json.loads(self._native.diagnosis(self._tolerance)), self._native.certificate()[0]
-        return diagnosed(found, names, steps, "library" if self._trained else "sight")
+        found = json.loads(self._native.diagnosis(self._tolerance))
+        return diagnosed(found, names, self._native.certificate()[0], "library" if self._trained else "observation")
 
     @property
-    def steering(self) -> Literal["policy", "library"]:
-        """What turns λ into behaviour now: "policy", or "library" if entries of the policy's library are held."""
-        return self._native.steering()[0]
+    def executor(self) -> Literal["policy", "library"]:
+        """The present executor: "policy" acts by π(s, λ), "library" holds entries of the policy library."""
+        return self._native.executor()[0]
 
     @property
     def steps(self) -> int:
@@ -296,7 +292,7 @@ class Agent:
         return self._native.epoch
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes everything but the policy to a file, as a whole or not at all."""
+        """Writes everything but the policy to a file, atomically."""
         objective = self._objective_name
         state = {
             "format": _FORMAT,
@@ -310,7 +306,7 @@ class Agent:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], policy: Callable[[Any, FloatArray], Any] | Predictor) -> Agent:
-        """Goes on where an agent was saved, to the bit, with the policy that it had."""
+        """Continues a saved agent with its policy; bit-identical."""
         try:
             with open(path, encoding="utf-8") as file:  # noqa: PTH123 (any path-like will do)
                 state = json.load(file)
@@ -354,7 +350,7 @@ class Agent:
 
 
 def _predicts(policy: Any) -> bool:
-    """Whether to call ``predict``; refuses what cannot act on multipliers."""
+    """True if ``predict`` is to be called; refuses objects that cannot act on multipliers."""
     predict = getattr(policy, "predict", None)
     if callable(predict):
         try:
@@ -372,7 +368,7 @@ def _predicts(policy: Any) -> bool:
 
 
 def _epoch(epoch: object, start: object) -> tuple[int, bool]:
-    """T₀ and whether it may grow."""
+    """T₀, and True if it may grow."""
     auto = epoch is None or epoch == "auto"
     what, length = ("the epoch's start", start) if auto else ("the epoch", epoch)
     # A bool is an int to Python, but no length.
@@ -383,7 +379,7 @@ def _epoch(epoch: object, start: object) -> tuple[int, bool]:
 
 
 def _rebound(trained: list[Requirement], given: list[Requirement]) -> list[Requirement]:
-    """What a policy was trained for, with other bounds: nothing else can be had without training."""
+    """Requirements of a trained policy with other bounds; anything else needs a training."""
     found = list(trained)
     for requirement in given:
         same = [

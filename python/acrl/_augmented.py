@@ -1,4 +1,4 @@
-"""Algorithm 1 with any learner: an environment whose observations hold the weights and whose reward is weighted."""
+"""Algorithm 1 with any learner: observations that contain the weights, and a scalarized reward."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from ._acrl import Objective, Requirement
 from ._errors import InputError, UnknownNameError
-from ._lanes import before_1, last_seen, merged, pick, replaced, reset_mode, snapshot, supported
+from ._names import names_renamed_arguments, refuse_former_value
 from ._rewards import RewardReader, RewardSpec, unpack
-from ._vocabulary import FloatArray, as_objective, as_requirements, weights
+from ._specification import FloatArray, as_objective, as_requirements, weights
+from ._vector_env import before_1, final_obs_of, merged, pick, replaced, reset_mode, snapshot, supported
 
 __all__ = ["AugmentedEnv", "AugmentedVectorEnv"]
 
@@ -22,27 +23,28 @@ Multipliers: TypeAlias = Mapping[str, float] | Sequence[float] | FloatArray
 
 
 class _Weighting:
-    """What is weighted, in which units, and how weights are drawn and put beside an observation."""
+    """The scalarization of rewards: their units, the sampling of weights, and the augmented observation."""
 
     def __init__(
         self,
         space: spaces.Space[Any],
         objective: Objective | str | None,
         requirements: Requirement | Iterable[Requirement],
-        sampler: Literal["simplex", "corners"],
-        every: int | None,
+        weight_sampler: Literal["simplex", "faces"],
+        resample_every: int | None,
         scales: Mapping[str, float] | None,
-        gain: float,
+        weight_scale: float,
     ) -> None:
         self.objective = as_objective(objective)
         self.required = as_requirements(requirements)
-        if sampler not in ("simplex", "corners"):
-            raise InputError(f"the sampler is {sampler!r}, expected 'simplex' or 'corners'")
-        if every is not None and every < 1:
-            raise InputError(f"every is {every}, expected a number of steps above 0")
-        if not 0 < gain < np.inf:
-            raise InputError(f"the gain is {gain}, expected a number above 0")
-        self.gain = float(gain)
+        refuse_former_value("weight_sampler", weight_sampler)
+        if weight_sampler not in ("simplex", "faces"):
+            raise InputError(f"weight_sampler is {weight_sampler!r}, expected 'simplex' or 'faces'")
+        if resample_every is not None and resample_every < 1:
+            raise InputError(f"resample_every is {resample_every}, expected a number of steps above 0")
+        if not 0 < weight_scale < np.inf:
+            raise InputError(f"weight_scale is {weight_scale}, expected a number above 0")
+        self.weight_scale = float(weight_scale)
         terms = [] if self.objective is None else [(self.objective.reward, self.objective.sign)]
         terms += [(requirement.reward, requirement.sign) for requirement in self.required]
         if not terms:
@@ -51,7 +53,7 @@ class _Weighting:
         self.scales = self._ranges(scales or {})
         # A reward is weighted with its sign and in units of its range.
         self.units: FloatArray = np.array([sign for _, sign in terms]) / self.scales
-        self.sampler, self.every = sampler, every
+        self.weight_sampler, self.resample_every = weight_sampler, resample_every
         self.generator = np.random.default_rng()
         self.codec = supported("observation", space)
         given = space.dtype if isinstance(space, spaces.Box) else getattr(spaces.flatten_space(space), "dtype", None)
@@ -59,7 +61,7 @@ class _Weighting:
         ones = np.ones(len(terms))
         self.space = spaces.Box(
             np.concatenate([self.codec.ranges[:, 0], 0 * ones]).astype(self.dtype),
-            np.concatenate([self.codec.ranges[:, 1], self.gain * ones]).astype(self.dtype),
+            np.concatenate([self.codec.ranges[:, 1], self.weight_scale * ones]).astype(self.dtype),
             dtype=self.dtype.type,
         )
 
@@ -73,7 +75,7 @@ class _Weighting:
         return np.array([scales.get(name, 1.0) for name in self.names], dtype=np.float64)
 
     def of(self, multipliers: Multipliers) -> FloatArray:
-        """The weights w that mean the same as multipliers λ."""
+        """The weights w that are equivalent to multipliers λ."""
         if len(multipliers) != len(self.required):
             raise InputError(f"multipliers: expected {len(self.required)} numbers, found {len(multipliers)}")
         given = list(multipliers.values()) if isinstance(multipliers, Mapping) else multipliers
@@ -83,10 +85,10 @@ class _Weighting:
         return weights(prices, self.objective is not None)
 
     def draw(self, count: int) -> FloatArray:
-        """Weights for so many lanes."""
+        """Sampled weights, a row for each of ``count`` environments."""
         n = len(self.names)
         drawn: FloatArray = self.generator.dirichlet(np.ones(n), size=count)
-        if self.sampler == "corners" and n > 1:
+        if self.weight_sampler == "faces" and n > 1:
             for row in np.flatnonzero(self.generator.random(count) < 0.5):
                 kept = self.generator.choice(n, size=self.generator.integers(1, n), replace=False)
                 mask = np.zeros(n)
@@ -94,30 +96,30 @@ class _Weighting:
                 drawn[row] = drawn[row] * mask / (drawn[row] @ mask)
         return drawn
 
-    def checked(self, given: ArrayLike, lanes: int | None) -> FloatArray:
-        """Weights that a user gave, one row for all lanes or a row for each."""
+    def checked(self, given: ArrayLike, num_envs: int | None) -> FloatArray:
+        """Weights of the user, one row for all environments or a row for each."""
         found = np.asarray(given, dtype=np.float64)
         n = len(self.names)
-        if found.shape != (n,) and (lanes is None or found.shape != (lanes, n)):
-            expected = f"({n},)" if lanes is None else f"({n},) or ({lanes}, {n})"
+        if found.shape != (n,) and (num_envs is None or found.shape != (num_envs, n)):
+            expected = f"({n},)" if num_envs is None else f"({n},) or ({num_envs}, {n})"
             raise InputError(f"the weights have shape {found.shape}, expected {expected}")
         if not (np.isfinite(found).all() and (found >= 0).all() and (found.sum(axis=-1) > 0).all()):
             raise InputError(f"the weights are {found.tolist()}, expected nonnegative numbers that are not all 0")
         scaled: FloatArray = found / found.sum(axis=-1, keepdims=True)
-        return scaled if lanes is None else np.array(np.broadcast_to(scaled, (lanes, n)))
+        return scaled if num_envs is None else np.array(np.broadcast_to(scaled, (num_envs, n)))
 
     def append(self, obs: Any, applied: FloatArray) -> NDArray[Any]:
-        return np.concatenate([self.codec.encode(obs), self.gain * applied]).astype(self.dtype)
+        return np.concatenate([self.codec.encode(obs), self.weight_scale * applied]).astype(self.dtype)
 
     def append_batch(self, obs: Any, applied: FloatArray) -> NDArray[Any]:
-        return np.concatenate([self.codec.encode_batch(obs), self.gain * applied], axis=1).astype(self.dtype)
+        return np.concatenate([self.codec.encode_batch(obs), self.weight_scale * applied], axis=1).astype(self.dtype)
 
 
 class AugmentedEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
     """Turns an environment with several rewards into one with a single reward, for any learner.
 
-    At every reset, and every so many steps, weights w are drawn. They are appended to the observation, which is
-    flattened first if it is not a vector, and the reward is w·r. What is learnt is π(s, λ); run it with `Agent`:
+    Weights w are sampled at every reset, and every ``resample_every`` steps. They are appended to the observation,
+    which is flattened first if it is not a vector, and the reward is w·r. The result is π(s, λ); run it with `Agent`:
 
     >>> import acrl, gymnasium
     >>> env = acrl.AugmentedEnv(gymnasium.make("CartPole-v1"), objective="reward", requirements=acrl.at_most("x", 0.5),
@@ -125,7 +127,7 @@ class AugmentedEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
     >>> env.observation_space.shape  # four numbers and two weights
     (6,)
     >>> obs, info = env.reset(seed=0)
-    >>> env.augment(np.zeros(4), [1.0])  # what the learner is to be given while an agent runs
+    >>> env.augment(np.zeros(4), [1.0])  # the learner's observation while an agent runs
     array([0. , 0. , 0. , 0. , 0.5, 0.5], dtype=float32)
 
     With a learner's ``model`` the agent's policy is ``lambda obs, lam: model.predict(env.augment(obs, lam))[0]``.
@@ -135,19 +137,20 @@ class AugmentedEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
             Safety-Gymnasium. Rewards are known by name: "reward", or "reward0", "reward1" … if it is a vector; "cost"
             (from Safety-Gymnasium's tuple or ``info["cost"]``; "cost0", "cost1" … if that is a vector); "terminated"
             and "truncated", which are 1 in a step that ends an episode so; and other numbers by their key in ``info``.
-        objective: What to improve, if anything: a reward's name is maximised.
-        requirements: What is required. Only rewards and sides matter here; bounds matter when an agent runs.
+        objective: The objective, if there is one: a reward's name is maximised.
+        requirements: The requirements. Only rewards and directions are used here; bounds matter when an agent runs.
         rewards: The names of the components of a vector reward; or a dict from names to components or keys of ``info``;
             or a function ``rewards(obs, action, next_obs, reward, info)`` that returns the rewards by name, or as a
             vector ("reward0", "reward1" …).
-        sampler: "simplex": all weights alike; "corners": in half of the draws one or more of the weights are 0, as they
-            are where requirements are met with room to spare.
-        every: Draw anew after so many steps, too.
-        scales: The ranges of rewards, by name, in units of which they are weighted; default 1. Give them where they
-            differ much, or most weights mean the same: `acrl.check_env` measures them.
-        gain: The weights in the observation are multiplied by it. Above 1 a network heeds them more at first.
+        weight_sampler: "simplex": uniform on the simplex; "faces": half of the samples are on one of its faces, where
+            weights are 0 as they are where requirements are not binding.
+        resample_every: Steps after which weights are sampled again within an episode.
+        scales: Ranges of the rewards by name, the units in which they are weighted; default 1. Give them where they
+            differ much, or most weights are equivalent: `acrl.check_env` measures them.
+        weight_scale: Factor of the weights in the observation. Above 1 they matter more to an untrained network.
     """
 
+    @names_renamed_arguments
     def __init__(
         self,
         env: gymnasium.Env[Any, Any],
@@ -155,32 +158,34 @@ class AugmentedEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
         objective: Objective | str | None = None,
         requirements: Requirement | Iterable[Requirement],
         rewards: RewardSpec | None = None,
-        sampler: Literal["simplex", "corners"] = "simplex",
-        every: int | None = None,
+        weight_sampler: Literal["simplex", "faces"] = "simplex",
+        resample_every: int | None = None,
         scales: Mapping[str, float] | None = None,
-        gain: float = 1.0,
+        weight_scale: float = 1.0,
     ) -> None:
         super().__init__(env)
-        self._weighting = _Weighting(env.observation_space, objective, requirements, sampler, every, scales, gain)
+        self._weighting = _Weighting(
+            env.observation_space, objective, requirements, weight_sampler, resample_every, scales, weight_scale
+        )
         self._reader = RewardReader(self._weighting.names, rewards)
         self._since = 0
-        self._raw: Any = None  # what was seen last, for a function that asks
+        self._raw: Any = None  # what was encoded last, for a function that asks
         n = len(self._weighting.names)
         self._weights: FloatArray = np.full(n, 1 / n)
         self.observation_space = self._weighting.space
 
     @property
     def requirements(self) -> list[Requirement]:
-        """What is required."""
+        """The requirements."""
         return list(self._weighting.required)
 
     @property
     def weights(self) -> FloatArray:
-        """The weights of now: of the objective, if there is one, and of each requirement."""
+        """The present weights: of the objective, if there is one, and of each requirement."""
         return self._weights.copy()
 
     def augment(self, obs: Any, multipliers: Multipliers) -> NDArray[Any]:
-        """The observation that the learner knows, for multipliers λ."""
+        """The observation of the learner for multipliers λ."""
         return self._weighting.append(obs, self._weighting.of(multipliers))
 
     def reset(
@@ -195,18 +200,18 @@ class AugmentedEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
         self._weights = self._weighting.draw(1)[0] if given is None else self._weighting.checked(given, None)
         self._since = 0
         obs, info = self.env.reset(seed=seed, options=options or None)
-        self._keep(obs)
+        self._store(obs)
         return self._weighting.append(obs, self._weights), {**info, "weights": self.weights}
 
     def step(self, action: Any) -> tuple[NDArray[Any], float, bool, bool, dict[str, Any]]:
         """One step; ``info["rewards"]`` are the rewards by name, ``info["weights"]`` the weights that were applied."""
-        told: Any = self.env.step(action)
-        obs, reward, terminated, truncated, info = unpack(told)
+        returned: Any = self.env.step(action)
+        obs, reward, terminated, truncated, info = unpack(returned)
         values = self._reader.read(self._raw, action, obs, reward, terminated, truncated, info)
-        self._keep(obs)
+        self._store(obs)
         applied = self._weights
         self._since += 1
-        if self._weighting.every is not None and self._since >= self._weighting.every:
+        if self._weighting.resample_every is not None and self._since >= self._weighting.resample_every:
             self._weights = self._weighting.draw(1)[0]
             self._since = 0
         info = {
@@ -217,17 +222,18 @@ class AugmentedEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
         weighted = float(applied @ (self._weighting.units * values))
         return self._weighting.append(obs, self._weights), weighted, bool(terminated), bool(truncated), info
 
-    def _keep(self, obs: Any) -> None:
-        if self._reader.asks:
+    def _store(self, obs: Any) -> None:
+        if self._reader.is_function:
             self._raw = snapshot(obs)
 
 
 class AugmentedVectorEnv(gymnasium.vector.VectorEnv):
-    """`AugmentedEnv` for vector environments: every lane has weights of its own.
+    """`AugmentedEnv` for vector environments: each environment has weights of its own.
 
-    Lanes are reset in the way of the environment, and draw anew then. What it gives for the end of an episode
-    (``final_obs``) has the weights under which the episode ended. A function for ``rewards`` is asked once for all
-    lanes, with arrays, and gives arrays (L,) by name or (L, n); ``infos["rewards"]`` are arrays by name.
+    Environments reset by the autoreset mode of the vector environment, and sample new weights then. The final
+    observation of an episode (``final_obs``) has the weights under which it ended. A function for ``rewards`` is called
+    once for all environments, with arrays, and returns arrays (N,) by name or (N, n); ``infos["rewards"]`` are arrays
+    by name.
 
     >>> import acrl, gymnasium
     >>> envs = acrl.AugmentedVectorEnv(gymnasium.make_vec("CartPole-v1", num_envs=3), objective="reward",
@@ -239,14 +245,15 @@ class AugmentedVectorEnv(gymnasium.vector.VectorEnv):
     Args:
         env: A vector environment.
         objective: See `AugmentedEnv`, also for the others.
-        requirements: What is required.
-        rewards: Where the rewards are.
-        sampler: How weights are drawn.
-        every: Draw a lane's weights anew after so many steps, too.
-        scales: The ranges of rewards.
-        gain: What the weights in the observation are multiplied by.
+        requirements: The requirements.
+        rewards: Where the rewards are found.
+        weight_sampler: Distribution of the weights.
+        resample_every: Steps after which the weights of an environment are sampled again within an episode.
+        scales: Ranges of the rewards.
+        weight_scale: Factor of the weights in the observation.
     """
 
+    @names_renamed_arguments
     def __init__(
         self,
         env: gymnasium.vector.VectorEnv,
@@ -254,16 +261,16 @@ class AugmentedVectorEnv(gymnasium.vector.VectorEnv):
         objective: Objective | str | None = None,
         requirements: Requirement | Iterable[Requirement],
         rewards: RewardSpec | None = None,
-        sampler: Literal["simplex", "corners"] = "simplex",
-        every: int | None = None,
+        weight_sampler: Literal["simplex", "faces"] = "simplex",
+        resample_every: int | None = None,
         scales: Mapping[str, float] | None = None,
-        gain: float = 1.0,
+        weight_scale: float = 1.0,
     ) -> None:
         if not hasattr(env, "num_envs") or not hasattr(env, "single_observation_space"):
             raise InputError(f"{env!r} is no vector environment: expected a gymnasium.vector.VectorEnv")
         self.env = env
         self._weighting = _Weighting(
-            env.single_observation_space, objective, requirements, sampler, every, scales, gain
+            env.single_observation_space, objective, requirements, weight_sampler, resample_every, scales, weight_scale
         )
         self._reader = RewardReader(self._weighting.names, rewards)
         self.num_envs = env.num_envs
@@ -284,31 +291,31 @@ class AugmentedVectorEnv(gymnasium.vector.VectorEnv):
 
     @property
     def requirements(self) -> list[Requirement]:
-        """What is required."""
+        """The requirements."""
         return list(self._weighting.required)
 
     @property
     def weights(self) -> FloatArray:
-        """The weights of now, a row for each lane."""
+        """The present weights, a row for each environment."""
         return self._weights.copy()
 
     @property
     def unwrapped(self) -> Any:
-        """The environment within."""
+        """The innermost environment."""
         return self.env.unwrapped
 
     def augment(self, obs: Any, multipliers: Multipliers) -> NDArray[Any]:
-        """The observation that the learner knows, for multipliers λ: for one observation, or for a batch of them."""
+        """The observation of the learner for multipliers λ: of one observation, or of a batch of them."""
         applied = self._weighting.of(multipliers)
-        lanes = self._weighting.codec.lanes(obs)
-        if lanes is None:
+        num_envs = self._weighting.codec.num_envs(obs)
+        if num_envs is None:
             return self._weighting.append(obs, applied)
-        return self._weighting.append_batch(obs, np.broadcast_to(applied, (lanes, len(applied))))
+        return self._weighting.append_batch(obs, np.broadcast_to(applied, (num_envs, len(applied))))
 
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[Any], dict[str, Any]]:
-        """Starts episodes with new weights, or with those of ``options={"weights": ...}``, (n,) or (L, n)."""
+        """Starts episodes with new weights, or with those of ``options={"weights": ...}``, (n,) or (N, n)."""
         if seed is not None:
             parts = [seed] if isinstance(seed, int) else [-1 if part is None else part for part in seed]
             self._weighting.generator = np.random.default_rng([*(part + 1 for part in parts), 1])
@@ -321,38 +328,38 @@ class AugmentedVectorEnv(gymnasium.vector.VectorEnv):
         self._waiting[which] = False
         within: Any = self.env
         obs, infos = within.reset(seed=seed, options=options or None)
-        self._keep(obs)
+        self._store(obs)
         return self._weighting.append_batch(obs, self._weights), {**infos, "weights": self.weights}
 
     def step(self, actions: Any) -> tuple[NDArray[Any], FloatArray, Any, Any, dict[str, Any]]:
-        """One step of each lane; a lane that only resets has the reward 0."""
-        told: Any = self.env.step(actions)
-        obs, reward, terminated, truncated, infos = unpack(told)
+        """One step of each environment; one that only resets has the reward 0."""
+        returned: Any = self.env.step(actions)
+        obs, reward, terminated, truncated, infos = unpack(returned)
         terminated, truncated = np.asarray(terminated, dtype=np.bool_), np.asarray(truncated, dtype=np.bool_)
         begun = self._waiting
         valid = ~begun if begun.any() else None
         over = (terminated | truncated) & ~begun
-        finals = last_seen(infos) if over.any() else None
+        finals = final_obs_of(infos) if over.any() else None
         at_once = self._resets_at_once(finals is not None)
-        told_infos, next_obs = infos, obs
+        step_infos, next_obs = infos, obs
         if finals is not None:
-            told_infos = merged(infos, over)
-            if self._reader.asks:
+            step_infos = merged(infos, over)
+            if self._reader.is_function:
                 next_obs = replaced(self.env.single_observation_space, obs, finals, over)
             key = "final_obs" if "final_obs" in infos else "final_observation"
             last = np.full(self.num_envs, None, dtype=object)
             for i in np.flatnonzero(over):
                 last[i] = self._weighting.append(pick(finals, int(i)), self._weights[i])
             infos = {**infos, key: last}
-        values = self._reader.read_batch(self._raw, actions, next_obs, reward, terminated, truncated, told_infos, valid)
-        self._keep(obs)
+        values = self._reader.read_batch(self._raw, actions, next_obs, reward, terminated, truncated, step_infos, valid)
+        self._store(obs)
         applied = self._weights
         weighted = ((values * self._weighting.units) * applied).sum(axis=1)
         self._since += 1
         new = begun | over if at_once else begun
-        if self._weighting.every is not None:
-            # Not in the step before a reset that takes one of its own: there the last observation is told.
-            new = new | ((self._since >= self._weighting.every) & ~over)
+        if self._weighting.resample_every is not None:
+            # Not in the step before a reset that takes one of its own: there the last observation is returned.
+            new = new | ((self._since >= self._weighting.resample_every) & ~over)
         self._waiting = over & (not at_once and self._mode != "disabled")
         if new.any():
             self._weights = applied.copy()
@@ -368,18 +375,18 @@ class AugmentedVectorEnv(gymnasium.vector.VectorEnv):
     def _resets_at_once(self, shows: bool) -> bool:
         return self._mode == "same_step" or (self._mode is None and (shows or before_1()))
 
-    def _keep(self, obs: Any) -> None:
-        if self._reader.asks:
+    def _store(self, obs: Any) -> None:
+        if self._reader.is_function:
             self._raw = snapshot(obs)
 
     def render(self) -> Any:
-        """What the environment within shows."""
+        """Renders the vector environment."""
         return self.env.render()
 
     def close(self, **kwargs: Any) -> None:
-        """Closes the environment within."""
+        """Closes the vector environment."""
         self.closed = True
         self.env.close(**kwargs)
 
     def close_extras(self, **kwargs: Any) -> None:
-        """Nothing else is to be closed."""
+        """No further resources."""

@@ -1,4 +1,4 @@
-"""Whether an environment can be trained on, and how far its rewards range."""
+"""Conformance check of an environment, and the ranges of its rewards."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ import numpy as np
 
 from ._acrl import Objective, Requirement
 from ._errors import InputError
-from ._lanes import EnvLike, Lanes, is_vector, open_env
 from ._rewards import RewardSpec
 from ._spaces import Part
-from ._vocabulary import FloatArray, Named, as_objective, as_requirements
+from ._specification import FloatArray, Named, as_objective, as_requirements
+from ._vector_env import EnvBatch, EnvLike, is_vector, open_env
 
 __all__ = ["EnvReport", "check_env"]
 
 
 @dataclass(frozen=True)
 class EnvReport:
-    """What was seen while an environment was checked with random actions."""
+    """Result of a check of an environment with random actions."""
 
-    #: The least and the largest value of each reward.
+    #: Minimum and maximum of each reward.
     ranges: dict[str, tuple[float, float]]
     #: The average of each reward.
     averages: Named
-    #: What may be a mistake, in sentences.
+    #: Possible mistakes, in sentences.
     remarks: tuple[str, ...]
-    #: The steps of all lanes together.
+    #: Steps, over all environments.
     steps: int
-    #: How many episodes were begun.
+    #: Number of episodes.
     episodes: int
 
     @property
     def scales(self) -> Named:
-        """How far each reward ranges, for `AugmentedEnv` and `Agent`; 1 where it never changes."""
+        """Width of each reward's range, for `AugmentedEnv` and `Agent`; 1 where the reward is constant."""
         return Named({name: high - low if high > low else 1.0 for name, (low, high) in self.ranges.items()})
 
 
@@ -50,8 +50,8 @@ def check_env(
     """Steps an environment with random actions, twice, and reads its rewards as training does.
 
     Refuses what is no environment, spaces that cannot be used, an observation that is not finite or outside its space,
-    a reward that is missing or not finite, and an environment that does not repeat itself after the same seed. What is
-    odd but allowed is told in the remarks of the report.
+    a reward that is missing or not finite, and an environment that is not reproducible with the same seed. What is
+    unusual but allowed is a remark of the report.
 
     >>> import acrl, gymnasium
     >>> report = acrl.check_env("CartPole-v1", objective="reward", requirements=acrl.at_most("x", 0.5),
@@ -61,11 +61,11 @@ def check_env(
 
     Args:
         env: An environment, a function that makes one, its id, or a vector environment.
-        objective: What to improve, if anything.
-        requirements: What is required.
-        rewards: Where the rewards are, see `AugmentedEnv`.
-        steps: How many steps to make, twice.
-        seed: Of the environment and of the actions.
+        objective: The objective, if there is one.
+        requirements: The requirements.
+        rewards: Where the rewards are found, see `AugmentedEnv`.
+        steps: Number of steps, made twice.
+        seed: Seed of the environment and of the actions.
     """
     if steps < 1:
         raise InputError(f"steps is {steps}, expected a number above 0")
@@ -86,18 +86,16 @@ def check_env(
         if requirement.sign * best < requirement.sign * requirement.bound:
             remarks.append(f"{requirement!r} was out of reach: the best of any step was {best}")
     if walk.ended == len(values):
-        remarks.append(
-            "every episode ended in its first step: nothing that is done has an effect on what is seen later"
-        )
+        remarks.append("every episode ended in its first step: no action has an effect on later observations")
     elif walk.ended == 0:
         remarks.append(f"no episode ended in {len(values)} steps: where there is no end, none is needed")
     averages = Named(zip(names, values.mean(axis=0).tolist(), strict=True))
-    return EnvReport(ranges, averages, tuple(remarks), len(values), walk.lanes + walk.ended)
+    return EnvReport(ranges, averages, tuple(remarks), len(values), walk.num_envs + walk.ended)
 
 
 @dataclass
 class _Walk:
-    lanes: int
+    num_envs: int
     observations: list[FloatArray]
     rewards: list[FloatArray]
     ended: int
@@ -105,16 +103,16 @@ class _Walk:
 
 def _walk(env: EnvLike, names: list[str], rewards: RewardSpec | None, steps: int, seed: int) -> _Walk:
     found, ours = open_env(env)  # a function may give a vector environment
-    lanes = Lanes(found, names, num_envs=None if is_vector(found) else 1, rewards=rewards, seed=seed)
+    envs = EnvBatch(found, names, num_envs=None if is_vector(found) else 1, rewards=rewards, seed=seed)
     try:
         generator = np.random.default_rng(seed)
-        walk = _Walk(len(lanes), [_inside(lanes, lanes.reset(), 0)], [], 0)
-        for t in range(1, -(-steps // len(lanes)) + 1):
-            told = lanes.step(np.stack([_any(lanes.parts, generator) for _ in range(len(lanes))]))
-            _inside(lanes, told.last, t)
-            walk.observations.append(_inside(lanes, told.observations, t))
-            walk.rewards.append(told.rewards[told.valid])
-            walk.ended += int((told.terminated | told.truncated).sum())
+        walk = _Walk(len(envs), [_inside(envs, envs.reset(), 0)], [], 0)
+        for t in range(1, -(-steps // len(envs)) + 1):
+            step = envs.step(np.stack([_any(envs.parts, generator) for _ in range(len(envs))]))
+            _inside(envs, step.final_observations, t)
+            walk.observations.append(_inside(envs, step.observations, t))
+            walk.rewards.append(step.rewards[step.mask])
+            walk.ended += int((step.terminated | step.truncated).sum())
         return walk
     finally:
         if ours:
@@ -122,7 +120,7 @@ def _walk(env: EnvLike, names: list[str], rewards: RewardSpec | None, steps: int
 
 
 def _any(parts: list[Part], generator: np.random.Generator) -> FloatArray:
-    """A random action: uniform where there are two ends, as Gymnasium draws it elsewhere."""
+    """A random action: uniform in a bounded range, else distributed as in Gymnasium."""
     drawn = []
     for count, low, high in parts:
         if count is not None:
@@ -138,17 +136,17 @@ def _any(parts: list[Part], generator: np.random.Generator) -> FloatArray:
     return np.array(drawn)
 
 
-def _inside(lanes: Lanes, seen: FloatArray, step: int) -> FloatArray:
-    # With room for what single precision rounds away.
-    low, high = lanes.ranges[:, 0], lanes.ranges[:, 1]
-    outside = (seen < low - 1e-6 * np.abs(low)) | (seen > high + 1e-6 * np.abs(high))
+def _inside(envs: EnvBatch, observations: FloatArray, step: int) -> FloatArray:
+    # With a margin for rounding to single precision.
+    low, high = envs.ranges[:, 0], envs.ranges[:, 1]
+    outside = (observations < low - 1e-6 * np.abs(low)) | (observations > high + 1e-6 * np.abs(high))
     if outside.any():
-        lane, i = map(int, np.argwhere(outside)[0])
+        env, i = map(int, np.argwhere(outside)[0])
         raise InputError(
-            f"the observation of step {step} is outside the observation space: number {i} of it is {seen[lane, i]}, "
-            f"expected {low[i]} to {high[i]}"
+            f"the observation of step {step} is outside the observation space: number {i} of it is "
+            f"{observations[env, i]}, expected {low[i]} to {high[i]}"
         )
-    return seen
+    return observations
 
 
 def _compare(first: _Walk, second: _Walk) -> None:

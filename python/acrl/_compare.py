@@ -1,4 +1,4 @@
-"""Methods beside each other."""
+"""Comparison of A-CRL with baselines."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal
 from . import _acrl
 from ._acrl import Objective, Requirement
 from ._model import FiniteModel
-from ._result import Result, Specification, call, html_table, named, native, relation, seeded, settings, whole
+from ._names import names_renamed_arguments
+from ._result import Result, Specification, html_table, relation, request, seeded, settings, whole
 from ._run import _plots
-from ._vocabulary import Named, as_objective, as_requirements
+from ._specification import Named
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -30,38 +31,38 @@ class MethodResult:
     worst: Named
     #: The largest shortfall, in units of ranges, in the worst run; None without requirements.
     violation: float | None
-    #: The same of running averages, after the first tenth of a run.
+    #: The largest shortfall of running averages after the first tenth of a run, likewise.
     transient: float | None
-    #: The step from which on no running average was behind by more than the tolerance, in the slowest run.
+    #: The step from which on every running average is within the tolerance, in the slowest run.
     met_from: int | None
-    #: No requirement is missed by more than the tolerance, in any run.
+    #: Every requirement is met within the tolerance in every run.
     met: bool
-    #: The runs of which that is so, and how many there were.
+    #: The number of runs that meet all requirements, and the number of runs.
     runs_met: tuple[int, int]
     note: str
-    #: The numbers of which a trained policy is made.
+    #: Number of parameters of a trained policy.
     numbers: int | None = None
 
 
 @dataclass(frozen=True, repr=False)
 class Comparison(Result):
-    """A-CRL beside the methods it improves on. Its fields are those of ``acrl compare --json``."""
+    """A-CRL and the baselines. Its fields are those of ``acrl compare --json``."""
 
     steps: int
-    #: Of each training.
+    #: Runs of each trained policy.
     runs: int
-    #: Of each method.
-    trainings: int
-    #: Training steps of learning methods.
-    budget: int
+    #: Trainings of each method, with different seeds.
+    train_seeds: int
+    #: Environment steps of each training.
+    train_steps: int
     tolerance: float
     step_size: float
     seed: int
     specification: Specification
-    #: The best possible objective, if it is known.
+    #: The optimal objective, if it is known.
     optimum: float | None
     methods: tuple[MethodResult, ...]
-    #: What trained, on continuous problems.
+    #: The learner, on continuous problems.
     learner: str | None = None
     _data: dict[str, Any] = field(default_factory=dict, compare=False)
     _page: _acrl.Report | None = field(default=None, compare=False)
@@ -93,7 +94,7 @@ class Comparison(Result):
         return "method", rows
 
     def plot(self) -> Figure:
-        """Every average of every method against what is required; needs matplotlib. Opens no window."""
+        """Averages of every method against the bounds; needs matplotlib. Opens no window."""
         drawn: Figure = _plots("Comparison").comparison(self)
         return drawn
 
@@ -111,6 +112,7 @@ class Comparison(Result):
         return f"<acrl.Comparison of {len(self.methods)} methods; all requirements met by: {'; '.join(met) or 'none'}>"
 
 
+@names_renamed_arguments
 def compare(
     problem: FiniteModel | str | os.PathLike[str],
     *,
@@ -122,11 +124,11 @@ def compare(
     step_size: float | None = None,
     epoch: int | Literal["auto"] | None = None,
     tolerance: float | None = None,
-    budget: int | None = None,
+    train_steps: int | None = None,
     methods: Sequence[str] = (),
-    trainings: int | None = None,
+    train_seeds: int | None = None,
 ) -> Comparison:
-    """Compares A-CRL with the methods it improves on, with the same steps and seeds: ``acrl compare``.
+    """Compares A-CRL with baselines, with the same steps and seeds: ``acrl compare``.
 
     >>> import acrl
     >>> found = acrl.compare("monitoring", methods=["fixed_weights"])
@@ -144,26 +146,19 @@ def compare(
         step_size: As for `acrl.run`.
         epoch: As for `acrl.run`.
         tolerance: As for `acrl.run`.
-        budget: Environment steps on which each learning method may train.
+        train_steps: Environment steps of each training.
         methods: These only: a_crl, fixed_weights, dual_descent, primal_dual, pid_lagrangian (continuous problems),
             primal_averaging.
-        trainings: Trainings of each method, on continuous problems; default 3.
+        train_seeds: Number of trainings of each method, on continuous problems; default 3.
     """
-    given: dict[str, Any] = {"objective": objective, "requirements": requirements, "steps": steps, "runs": runs}
-    given |= {"seed": seed, "step_size": step_size, "epoch": epoch, "tolerance": tolerance, "budget": budget}
-    given |= {"methods": list(methods) or None, "trainings": trainings}
-    subject, asked = native(problem), as_requirements(requirements)
-    given["requirements"] = asked or None
+    given: dict[str, Any] = {"steps": steps, "runs": runs, "seed": seed, "step_size": step_size, "epoch": epoch}
+    given |= {"tolerance": tolerance, "train_steps": train_steps, "methods": list(methods) or None}
     data, page = _acrl.compare(
-        subject,
-        named(problem),
-        call("compare", problem, given),
-        as_objective(objective),
-        asked,
+        request("compare", problem, objective, requirements, {**given, "train_seeds": train_seeds}),
         settings(steps, runs, step_size, epoch, tolerance),
         seeded(seed),
-        whole("budget", budget, 1, 10**15),
+        whole("train_steps", train_steps, 1, 10**15),
         [methods] if isinstance(methods, str) else list(methods),
-        whole("trainings", trainings, 1, 1000),
+        whole("train_seeds", train_seeds, 1, 1000),
     )
     return Comparison._from_json(json.loads(data), page)

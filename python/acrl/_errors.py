@@ -1,4 +1,4 @@
-"""What can go wrong, as one small tree. The native half raises these too."""
+"""The exceptions of the package, which the native half raises too."""
 
 __all__ = ["Error", "FileError", "InputError", "SolveError", "UnknownNameError"]
 
@@ -12,7 +12,7 @@ class InputError(Error, ValueError):
 
 
 class UnknownNameError(InputError, KeyError):
-    """A name that is not among those there are."""
+    """A name that does not exist."""
 
     def __str__(self) -> str:
         # KeyError would show the message in quotes.
@@ -24,7 +24,7 @@ class FileError(Error, OSError):
 
 
 class DivergedError(Error, ArithmeticError):
-    """A training whose numbers ran away; its last checkpoint is as good as before."""
+    """A training that diverged; its last checkpoint is as good as before."""
 
 
 class SolveError(Error, RuntimeError):

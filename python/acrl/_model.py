@@ -11,13 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import _acrl
 from ._errors import InputError
-from ._vocabulary import FloatArray
+from ._specification import FloatArray
 
 __all__ = ["FiniteModel"]
 
 
 class FiniteModel:
-    """A finite model: where each action leads, and which rewards it brings.
+    """A finite model: transition probabilities and rewards of each action.
 
     >>> stay_or_go = np.array([[[1, 0], [0, 1]], [[0, 1], [1, 0]]], dtype=float)
     >>> FiniteModel(stay_or_go, {"a": [1, 0], "b": [0, 1]})

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Drawing", "comparison", "reproduction", "run", "solution", "sweep"]
 
-#: Colours that everybody can tell apart (Okabe and Ito's).
+#: Colours for the colour-blind (Okabe and Ito).
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#E69F00", "#CC79A7", "#56B4E9", "#7F7F7F", "#B8A900"]
 GOOD, BAD, GREY = "#009E73", "#D55E00", "#7F7F7F"
 #: Bounds of at most this ratio share a pair of axes.
@@ -30,7 +30,7 @@ ONE_SCALE = 20.0
 
 
 class Drawing(Figure):
-    """A figure that notebooks show by themselves. It is none of pyplot's, so that no window opens."""
+    """A figure for notebooks. It is not registered with pyplot, so that no window opens."""
 
     def _repr_png_(self) -> bytes:
         content = io.BytesIO()
@@ -52,7 +52,7 @@ def _plain(axes: Axes, title: str = "") -> Axes:
 
 
 def _groups(requirements: tuple[Requirement, ...]) -> list[list[int]]:
-    """Which of them can share a pair of axes: all if their bounds are of one size, else each has its own."""
+    """Requirements by axes: all share one pair if their bounds are of similar size, else each has its own."""
     sizes = [abs(r.bound) for r in requirements if r.bound != 0]
     if not sizes or max(sizes) <= ONE_SCALE * min(sizes):
         return [list(range(len(requirements)))] if requirements else []
@@ -64,41 +64,41 @@ def _colour(i: int) -> str:
 
 
 def run(found: Run) -> Drawing:
-    """Averages against bounds, and multipliers, over time; without a course the averages alone."""
-    if found.course is None:
+    """Averages against bounds, and multipliers, over time; without a history the averages alone."""
+    if found.history is None:
         return _averages(found)
     objective, requirements = found.specification
-    course, groups = found.course, _groups(requirements)
+    history, groups = found.history, _groups(requirements)
     rows = len(groups) + (objective is not None)
     drawing = _drawing(10, 0.4 + 2.9 * max(rows, 1))
     grid = drawing.add_gridspec(max(rows, 1), 2)
-    settled = course.steps >= found.steps / 20
+    settled = history.steps >= found.steps / 20
     for row, members in enumerate(groups):
         left = _plain(drawing.add_subplot(grid[row, 0]), "average so far, and what is required")
         right = _plain(drawing.add_subplot(grid[row, 1]), "multipliers (thin), and their average so far")
         shown = []
         for i in members:
             r, colour = requirements[i], _colour(i)
-            averages, multipliers = course.averages[r.name], course.multipliers[r.name]
+            averages, multipliers = history.averages[r.name], history.multipliers[r.name]
             left.axhline(r.bound, color=colour, linestyle=(0, (4, 3)), linewidth=1)
-            _band(left, course.steps, averages, colour, f"{r.name} {relation(r.direction, r.bound)}", found.runs)
-            right.plot(course.steps, multipliers[:, 0], color=colour, linewidth=0.8, alpha=0.35)
+            _band(left, history.steps, averages, colour, f"{r.name} {relation(r.direction, r.bound)}", found.runs)
+            right.plot(history.steps, multipliers[:, 0], color=colour, linewidth=0.8, alpha=0.35)
             so_far = np.cumsum(multipliers[:, 0]) / np.arange(1, len(multipliers) + 1)
-            right.plot(course.steps, so_far, color=colour, linewidth=1.8, label=r.name)
+            right.plot(history.steps, so_far, color=colour, linewidth=1.8, label=r.name)
             shown += [r.bound, float(averages[settled].min()), float(averages[settled].max())]
         _limits(left, shown)
         for axes in (left, right):
             axes.set_xlabel("step")
             axes.legend(frameon=False, fontsize="small")
-    if objective is not None and course.objective is not None:
+    if objective is not None and history.objective is not None:
         goal = "as much as possible" if objective.sign > 0 else "as little as possible"
         axes = _plain(drawing.add_subplot(grid[len(groups), :]), f"{objective.reward}, average so far: {goal}")
-        _band(axes, course.steps, course.objective, GREY, objective.reward, found.runs)
+        _band(axes, history.steps, history.objective, GREY, objective.reward, found.runs)
         best = found.estimate if found.optimum is None else found.optimum
         if best is not None:
             axes.axhline(best, color=GREY, linestyle=(0, (4, 3)), linewidth=1, label=f"best: {number(best)}")
             axes.legend(frameon=False, fontsize="small")
-        later = course.objective[settled]
+        later = history.objective[settled]
         _limits(axes, [float(later.min()), float(later.max()), *([] if best is None else [best])])
         axes.set_xlabel("step")
     for axes in drawing.axes:
@@ -107,7 +107,7 @@ def run(found: Run) -> Drawing:
 
 
 def _limits(axes: Axes, shown: list[float]) -> None:
-    """Room for these; what jumps about at first does not count."""
+    """Limits of an axis for these; the transient at the start is ignored."""
     room = 0.15 * max(max(shown) - min(shown), 1e-6)
     axes.set_ylim(min(shown) - room, max(shown) + room)
 
@@ -142,7 +142,7 @@ def _against(axes: Axes, r: Requirement, value: float, colour: str) -> Axes:
 
 
 def comparison(found: Comparison) -> Drawing:
-    """A panel for each reward: what each method has of it, on average and in the worst run."""
+    """A panel for each reward with its average under each method, over runs and in the worst run."""
     objective, requirements = found.specification
     panels: list[tuple[str, Requirement | None]] = [(r.name, r) for r in requirements]
     if objective is not None:
@@ -173,7 +173,7 @@ def comparison(found: Comparison) -> Drawing:
 
 
 def solution(found: Solution) -> Drawing:
-    """Values against bounds, and prices; or what would have to give."""
+    """Values against bounds, and prices; or the relaxation."""
     requirements = found.requirements
     if not requirements:
         drawing = _drawing(6, 1.2)
@@ -186,13 +186,13 @@ def solution(found: Solution) -> Drawing:
         axes = _plain(
             drawing.add_subplot(1, 1, 1), "infeasible: by how much a bound would have to give, in units of its range"
         )
-        alone = found.relax.alone if found.relax is not None else {}
+        single = found.relax.single if found.relax is not None else {}
         colours = [BAD if name in found.conflict else GREY for name in names]
-        axes.barh(places, [alone.get(name) or 0.0 for name in names], color=colours, height=0.5, label="this one alone")
+        axes.barh(places, [single.get(name) or 0.0 for name in names], color=colours, height=0.5, label="single")
         if found.relax is not None and found.relax.uniform is not None:
             axes.axvline(found.relax.uniform, color="black", linestyle=(0, (4, 3)), linewidth=1)
-            axes.set_xlabel(f"bars: this one alone; dashed: all of them, by {number(found.relax.uniform)}")
-        axes.set_yticks(places, [name if alone.get(name) is not None else f"{name}: does not help" for name in names])
+            axes.set_xlabel(f"bars: single; dashed: all of them, by {number(found.relax.uniform)}")
+        axes.set_yticks(places, [name if single.get(name) is not None else f"{name}: does not help" for name in names])
         return drawing
     halves: Any = drawing.subfigures(1, 2, width_ratios=[3, 2])
     left, right = halves
@@ -245,7 +245,7 @@ def sweep(found: Sweep) -> Drawing:
 
 
 def reproduction(found: Reproduction) -> Drawing:
-    """How many claims of each figure, and of the text, have which verdict."""
+    """Numbers of claims by verdict, for each figure and for the text."""
     names = [*(f.name for f in found.figures), "text"]
     known = {f.name for f in found.figures}
     drawing = _drawing(7, 0.9 + 0.35 * len(names))

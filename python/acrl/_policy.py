@@ -1,4 +1,4 @@
-"""Trained policies from files."""
+"""Trained policies and their files."""
 
 from __future__ import annotations
 
@@ -14,42 +14,49 @@ from . import _acrl
 from ._acrl import Objective, Requirement
 from ._errors import InputError
 from ._spaces import from_description
-from ._vocabulary import FloatArray, Named, ordered
+from ._specification import FloatArray, Named, ordered
 
-__all__ = ["Advice", "Choice", "Number", "Policy"]
+__all__ = ["ContinuousAction", "DiscreteAction", "ExecutionDefaults", "Interval", "Policy"]
 
 
-class Choice(NamedTuple):
+class DiscreteAction(NamedTuple):
     """A part of an action: one of 0 … n - 1."""
 
     n: int
 
 
-class Number(NamedTuple):
-    """A part of an action, or of an observation: a number in a range."""
+class ContinuousAction(NamedTuple):
+    """A part of an action: a number in a range."""
 
     low: float
     high: float
 
 
-class Advice(NamedTuple):
-    """How to execute a policy, unless one knows better; found by rehearsal at the end of training.
+class Interval(NamedTuple):
+    """The range of one number of an observation."""
 
-    ``steering`` is "policy": act by π(s, λ); or "library": of the behaviours that were measured after training hold the
-    one that is best at λ, for an epoch.
+    low: float
+    high: float
+
+
+class ExecutionDefaults(NamedTuple):
+    """Defaults for the execution of a policy, found by evaluation and calibration at the end of training.
+
+    ``executor`` is "policy": act by π(s, λ); or "library": hold, for each epoch, the weights of the policy library
+    whose measured long-run averages are best at λ.
     """
 
     step_size: float
     epoch: int
-    steering: Literal["policy", "library"]
+    executor: Literal["policy", "library"]
 
 
 @final
 class Policy:
     """A trained policy π(s, λ), as written by ``acrl train``.
 
-    Open one with `Policy.load`. Threads may share it. Pickles and copies hold the policy itself, whatever becomes of
-    the file.
+    Open one with `Policy.load`. Threads may share it. Pickles and copies hold the policy itself, independent of the
+    file.
     """
 
     def __init__(self, path: str | os.PathLike[str], seed: int = 0) -> None:
@@ -61,18 +68,20 @@ class Policy:
         self._file = file
         self._names = [requirement.name for requirement in file.requirements]
         spaces = None if file.spaces is None else json.loads(file.spaces)
-        # How an environment of Python writes what is seen and done.
-        self._seen = None if spaces is None else from_description(spaces["observation"])
-        self._done = None if spaces is None else from_description(spaces["action"])
-        self._action = [Number(low, high) if n is None else Choice(n) for n, low, high in file.action_space]
+        # The spaces of a Gymnasium environment.
+        self._observation_codec = None if spaces is None else from_description(spaces["observation"])
+        self._action_codec = None if spaces is None else from_description(spaces["action"])
+        self._action = [
+            ContinuousAction(low, high) if n is None else DiscreteAction(n) for n, low, high in file.action_space
+        ]
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], seed: int = 0) -> Policy:
-        """Opens a file and checks it; ``seed`` is for actions that are drawn."""
+        """Opens a file and checks it; ``seed`` is that of sampled actions."""
         return cls(path, seed)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the policy, with all that goes with it, to a file: as a whole or not at all."""
+        """Writes the policy with its metadata to a file, atomically."""
         _acrl.write_atomically(path, self._file.to_bytes())
 
     def predict(
@@ -85,24 +94,23 @@ class Policy:
                 environments hold them. Of a policy from ``acrl train``: numbers in the order of `observation_space`,
                 or rows of them.
             multipliers: λ by requirement or in order; for a batch also a row for each observation.
-            deterministic: The likeliest action; else one is drawn as in training. Default what the policy is
-                meant to do, see `draws`.
+            deterministic: The mode of the distribution instead of a sample. Default: not `draws`.
 
         Returns:
             An action of that environment, or a batch of them; else the parts of the action, in the order of
-            `action_space`: integers if all of them are choices.
+            `action_space`: integers if all of them are discrete.
         """
         if deterministic is None:
             deterministic = not self._file.draws
-        if self._seen is not None and self._done is not None:
+        if self._observation_codec is not None and self._action_codec is not None:
             if isinstance(multipliers, Mapping):
                 multipliers = ordered("multipliers", multipliers, self._names)
             prices = _numbers("the multipliers", multipliers)
-            one = self._seen.lanes(obs) is None
-            seen = self._seen.encode(obs) if one else self._seen.encode_batch(obs)
-            done = self._file.predict(np.ascontiguousarray(seen), prices, deterministic)
-            assert done is not None
-            return self._done.decode(done) if one else self._done.decode_batch(done)
+            one = self._observation_codec.num_envs(obs) is None
+            encoded = self._observation_codec.encode(obs) if one else self._observation_codec.encode_batch(obs)
+            action = self._file.predict(np.ascontiguousarray(encoded), prices, deterministic)
+            assert action is not None
+            return self._action_codec.decode(action) if one else self._action_codec.decode_batch(action)
         found = self._file.predict(obs, multipliers, deterministic)
         if found is None:  # no arrays of floats yet
             if isinstance(multipliers, Mapping):
@@ -113,40 +121,40 @@ class Policy:
         return found
 
     def _observation(self, obs: Any) -> FloatArray:
-        """What the native half takes, of anything that is an observation."""
-        if self._seen is not None:
-            return np.ascontiguousarray(self._seen.encode(obs))
+        """An observation as the array of the native half."""
+        if self._observation_codec is not None:
+            return np.ascontiguousarray(self._observation_codec.encode(obs))
         return _numbers("the observation", obs)
 
     @property
     def requirements(self) -> list[Requirement]:
-        """What it was trained for. The bounds may be changed without training, the rest may not."""
+        """Requirements of the training. Their bounds can be changed without training, the rest cannot."""
         return self._file.requirements
 
     @property
     def objective(self) -> Objective | None:
-        """What it was trained to improve, if anything."""
+        """Objective of the training, if there was one."""
         return self._file.objective
 
     @property
-    def observation_space(self) -> list[Number]:
-        """The range of each number of an observation; of an environment of Python, that from which it is scaled."""
-        return [Number(low, high) for low, high in self._file.observation_space]
+    def observation_space(self) -> list[Interval]:
+        """The range of each number of an observation; of a Gymnasium environment, that of its normalisation."""
+        return [Interval(low, high) for low, high in self._file.observation_space]
 
     @property
-    def action_space(self) -> list[Choice | Number]:
+    def action_space(self) -> list[DiscreteAction | ContinuousAction]:
         """The parts of an action."""
         return list(self._action)
 
     @property
-    def hold(self) -> int:
-        """For how many steps an action is held. `acrl.Agent` does so."""
-        return self._file.hold
+    def action_repeat(self) -> int:
+        """Steps for which an action is repeated (frame skip). `acrl.Agent` does so."""
+        return self._file.action_repeat
 
     @property
-    def advice(self) -> Advice:
-        """How to execute it. `acrl.Agent` does so unless told otherwise."""
-        return Advice(*self._file.advice)
+    def execution_defaults(self) -> ExecutionDefaults:
+        """Defaults of `acrl.Agent` for this policy."""
+        return ExecutionDefaults(*self._file.execution_defaults)
 
     @property
     def scales(self) -> Named:
@@ -158,18 +166,18 @@ class Policy:
         """The range of the objective; 1 without one."""
         return self._file.scales[0]
 
-    def start(self, requirements: Sequence[Requirement] | None = None) -> Named:
-        """The multipliers to start with: what bounds should cost, by what was measured after training.
+    def init_multipliers(self, requirements: Sequence[Requirement] | None = None) -> Named:
+        """Initial multipliers: the prices of the bounds, estimated from the policy library.
 
         Args:
-            requirements: Those of the policy, with other bounds; default with the bounds that it was trained for.
+            requirements: Those of the policy, with other bounds; default: with the bounds of the training.
         """
-        found = self._file.start(self.requirements if requirements is None else list(requirements))
+        found = self._file.init_multipliers(self.requirements if requirements is None else list(requirements))
         return Named(zip(self._names, found, strict=True))
 
     @property
     def draws(self) -> bool:
-        """Whether it is meant to draw its actions instead of taking the likeliest. `acrl.Agent` does so."""
+        """True if actions are to be sampled instead of the mode of the distribution. `acrl.Agent` does so."""
         return self._file.draws
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -182,14 +190,14 @@ class Policy:
 
 
 def from_training(content: bytes, seed: int) -> Policy:
-    """The policy of a training that is over."""
+    """The policy of a finished training."""
     policy = Policy.__new__(Policy)
     policy._set("", _acrl.PolicyFile.from_bytes(content, "the policy", seed=seed))
     return policy
 
 
 def _restored(path: str, content: bytes, rng: str) -> Policy:
-    """What a pickle is made of again."""
+    """The policy of a pickle."""
     policy = Policy.__new__(Policy)
     policy._set(path, _acrl.PolicyFile.from_bytes(content, path, rng))
     return policy

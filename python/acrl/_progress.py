@@ -1,4 +1,4 @@
-"""A bar that says how far a training or a solver is."""
+"""Progress bars of trainings and solvers."""
 
 from __future__ import annotations
 
@@ -7,17 +7,29 @@ import sys
 import time
 from typing import Any
 
-__all__ = ["Progress"]
+__all__ = ["Progress", "shown"]
+
+
+def shown(progress: bool | None) -> bool:
+    """The choice of the user; by default a bar is shown in a terminal or a notebook."""
+    if progress is not None:
+        return bool(progress)
+    return sys.stderr.isatty() or _in_notebook()
+
+
+def _in_notebook() -> bool:
+    shell: Any = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return type(shell).__name__ == "ZMQInteractiveShell"
 
 
 class Progress:
-    """A bar on standard error: tqdm's where that is installed, else a line of its own; also without a known end."""
+    """A bar on standard error: that of tqdm if it is installed, else a line of text; also without a known total."""
 
     def __init__(self, shown: bool, total: int | None) -> None:
         self._total = total or 1
         self._shown = shown
         self._bar: Any = None
-        self._begin = time.monotonic()
+        self._start = time.monotonic()
         self._last = float("-inf")
         if shown and total is not None:
             try:
@@ -27,27 +39,27 @@ class Progress:
             self._bar = tqdm(total=total, desc="training", unit="it", file=sys.stderr)
 
     def iteration(self, iteration: int, steps: int, reward: float) -> None:
-        """After an iteration."""
+        """Shows an iteration of a training."""
         if self._bar is not None:
             self._bar.update(iteration - self._bar.n)
             self._bar.set_postfix(steps=steps, reward=f"{reward:.3f}", refresh=False)
             return
-        elapsed = time.monotonic() - self._begin
+        elapsed = time.monotonic() - self._start
         left = elapsed / iteration * (self._total - iteration)
         self._line(
             f"training {iteration / self._total:4.0%}  {steps:,} steps  reward {reward:.3f}  {left:.0f} s left",
             iteration == self._total,
         )
 
-    def measuring(self, share: float) -> None:
-        """While it is measured what the policy settles at."""
+    def evaluation(self, share: float) -> None:
+        """Shows how much of the evaluation of a policy is done."""
         if self._bar is not None:
-            self._bar.set_description("measuring")
+            self._bar.set_description("evaluating")
             return
-        self._line(f"measuring {share:4.0%}", False)
+        self._line(f"evaluating {share:4.0%}", False)
 
     def round(self, text: str) -> None:
-        """After a round of a solver."""
+        """Shows a round of a solver."""
         self._line(text, False)
 
     def _line(self, text: str, at_once: bool) -> None:

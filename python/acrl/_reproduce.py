@@ -1,4 +1,4 @@
-"""The paper, reproduced."""
+"""Reproduction of the paper."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from . import _acrl
+from ._names import names_renamed_arguments
 from ._result import Result, html_table, seeded
 from ._run import _plots
-from ._vocabulary import Named
+from ._specification import Named
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -40,7 +41,7 @@ class Claim:
     says: str
     threshold: str
     measured: str
-    figures: Named
+    metrics: Named
     verdict: Literal["pass", "deviates", "fail"]
     why: str | None
     settings: str
@@ -71,8 +72,9 @@ class Reproduction(Result):
             return ReproducedFigure(**{**entry, "claims": tuple(entry["claims"]), "files": tuple(entry["files"])})
 
         def claim(entry: dict[str, Any]) -> Claim:
-            rest = {key: value for key, value in entry.items() if key != "where"}
-            return Claim(**{**rest, "place": entry["where"], "figures": Named(entry["figures"])})
+            rest = {key: value for key, value in entry.items() if key not in ("where", "figures")}
+            metrics = Named(entry.get("metrics", entry.get("figures", {})))
+            return Claim(**{**rest, "place": entry["where"], "metrics": metrics})
 
         figures = tuple(drawn(entry) for entry in data["figures"])
         claims = tuple(claim(entry) for entry in data["claims"])
@@ -86,7 +88,7 @@ class Reproduction(Result):
         return "claim", [{"claim": c.id, **{name: getattr(c, name) for name in shown}} for c in self.claims]
 
     def plot(self) -> Figure:
-        """How many claims of each figure pass; needs matplotlib. Opens no window."""
+        """Verdicts on the claims of each figure; needs matplotlib. Opens no window."""
         drawn: Figure = _plots("Reproduction").reproduction(self)
         return drawn
 
@@ -100,8 +102,9 @@ class Reproduction(Result):
         return f"<acrl.Reproduction {counts}; report in {self.folder!r}>"
 
 
+@names_renamed_arguments
 def reproduce(
-    folder: str | os.PathLike[str] = "runs/reproduce",
+    out_dir: str | os.PathLike[str] = "runs/reproduce",
     *,
     quick: bool = False,
     only: Sequence[str] = (),
@@ -112,11 +115,11 @@ def reproduce(
     Takes some minutes of all cores, with ``quick`` less than two.
 
     Args:
-        folder: Gets report.html, report.json, the figures as SVG and PNG, and their data as CSV.
+        out_dir: Folder for report.html, report.json, the figures as SVG and PNG, and their data as CSV.
         quick: Fewer runs, and fewer readings of unclear settings.
         only: These figures ("fig1" to "fig7", with their claims) and claims only.
         seed: The seed of all randomness.
     """
     names = [only] if isinstance(only, str) else list(only)
-    data, page = _acrl.reproduce(folder, quick, names, seeded(seed) or 0)
+    data, page = _acrl.reproduce(out_dir, quick, names, seeded(seed) or 0)
     return Reproduction._from_json(json.loads(data), page)

@@ -1,4 +1,4 @@
-"""What all results have in common: tables, JSON, pages."""
+"""Common parts of results: tables, JSON, pages."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from ._acrl import Objective, Requirement
 from ._errors import InputError
 from ._model import FiniteModel
 from ._policy import Policy
+from ._specification import as_objective, as_requirements
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,7 +25,7 @@ __all__ = ["Result", "Specification", "write_page"]
 
 
 class Specification(NamedTuple):
-    """What was asked for."""
+    """Objective and requirements."""
 
     objective: Objective | None
     requirements: tuple[Requirement, ...]
@@ -39,13 +40,13 @@ class Specification(NamedTuple):
 
 
 class Result:
-    """A result that is a table, a JSON object and a page."""
+    """A result with a table, a JSON object and a page."""
 
     _data: dict[str, Any]
     _page: _acrl.Report | None
 
     def _table(self) -> tuple[str, list[dict[str, Any]]]:
-        """What the rows are called by, and the rows."""
+        """The name of the index, and the rows."""
         raise NotImplementedError
 
     def _report(self) -> _acrl.Report:
@@ -72,7 +73,7 @@ class Result:
         return json.dumps(self._data, indent=indent, ensure_ascii=False)
 
     def save_report(self, path: str | os.PathLike[str]) -> Path:
-        """Writes the page on it, and returns where the page is.
+        """Writes the report, and returns the path of its page.
 
         Args:
             path: A file that ends in .html, which will be one page that opens without a network; or a folder, which
@@ -82,7 +83,7 @@ class Result:
 
 
 def write_page(report: _acrl.Report, path: str | os.PathLike[str]) -> Path:
-    """Writes a page to a file that ends in .html, or with all that belongs to it to a folder."""
+    """Writes a page to a file that ends in .html, or with its figures and data to a folder."""
     target = Path(path)
     if target.suffix == ".html":
         _acrl.write_atomically(target, report.to_html().encode())
@@ -115,7 +116,7 @@ def dataframe(key: str, rows: Sequence[Mapping[str, Any]], library: str | None) 
 def html_table(
     title: str, note: str, header: Sequence[str], rows: Iterable[Sequence[str | bool | float | None]]
 ) -> str:
-    """A small table that inherits its colours, so that it is readable on light and on dark. All text is escaped."""
+    """A small table that inherits its colours, for light and dark themes. All text is escaped."""
     line = "border-bottom:1px solid rgba(128,128,128,.4)"
     text = [f'<div style="color:inherit"><p style="margin:.3em 0">{_strong(title)} {html.escape(note)}</p>']
     text.append('<table style="border-collapse:collapse;background:transparent;color:inherit"><thead><tr>')
@@ -151,12 +152,12 @@ def figure(number: float) -> str:
 
 
 def relation(direction: str, bound: float) -> str:
-    """The bound, as people write it."""
+    """The bound with its relation."""
     return f"{'≥' if direction == 'at_least' else '≤'} {bound:.6g}"
 
 
 def named(what: object) -> str:
-    """What messages and pages call it."""
+    """The name in messages and on pages."""
     if isinstance(what, FiniteModel):
         return f"a model of {what.states} states"
     if isinstance(what, Policy):
@@ -164,25 +165,38 @@ def named(what: object) -> str:
     return os.fspath(what)  # type: ignore[call-overload, no-any-return]
 
 
+def request(
+    verb: str,
+    what: object,
+    objective: Objective | str | None,
+    requirements: Requirement | Iterable[Requirement],
+    given: Mapping[str, Any],
+) -> tuple[_acrl.Model | str, str, str, Objective | None, list[Requirement]]:
+    """The arguments that all verbs of the native half share; ``given`` are further ones, for the page."""
+    subject, asked = native(what), as_requirements(requirements)
+    shown = {"objective": objective, "requirements": asked or None, **given}
+    return subject, named(what), call(verb, what, shown), as_objective(objective), asked
+
+
 def call(verb: str, what: object, given: Mapping[str, Any]) -> str:
-    """The call that makes a result again, for its page."""
+    """The call that reproduces a result, for its page."""
     first = "model" if isinstance(what, FiniteModel) else repr(named(what))
     words = [f"{name}={value!r}" for name, value in given.items() if value is not None and value != ()]
     return f"acrl.{verb}({', '.join([first, *words])})"
 
 
 def native(what: object) -> _acrl.Model | str:
-    """What the native half works on."""
+    """The argument of the native half."""
     if isinstance(what, FiniteModel):
         return what._model
     if isinstance(what, (str, os.PathLike, Policy)):
         return named(what)
     expected = "an acrl.FiniteModel, an acrl.Policy, a path or a bundled problem's name"
-    raise InputError(f"{what!r} is nothing to work on, expected {expected}")
+    raise InputError(f"{what!r} is no problem, model or policy, expected {expected}")
 
 
 def whole(name: str, value: int | None, least: int, most: int) -> int | None:
-    """A whole number in a range, or nothing."""
+    """A whole number in a range, or None."""
     if value is None:
         return None
     if isinstance(value, bool) or int(value) != value or not least <= value <= most:
@@ -191,7 +205,7 @@ def whole(name: str, value: int | None, least: int, most: int) -> int | None:
 
 
 def positive(name: str, value: float | None) -> float | None:
-    """A number above 0, or nothing."""
+    """A number above 0, or None."""
     if value is None:
         return None
     number = float(value)
@@ -203,7 +217,7 @@ def positive(name: str, value: float | None) -> float | None:
 def settings(
     steps: int | None, runs: int | None, step_size: float | None, epoch: int | str | None, tolerance: float | None
 ) -> tuple[int | None, int | None, float | None, int | None, float | None]:
-    """How to execute, checked; epoch 0 is "auto"."""
+    """Settings of an execution, checked; epoch 0 is "auto"."""
     if isinstance(epoch, str) and epoch != "auto":
         raise InputError(f"the epoch is {epoch!r}, expected a whole number or 'auto'")
     return (
@@ -216,5 +230,5 @@ def settings(
 
 
 def seeded(seed: int | None) -> int | None:
-    """A seed, or nothing."""
+    """A seed, or None."""
     return whole("seed", seed, 0, 2**64 - 1)

@@ -1,4 +1,4 @@
-"""Where an environment keeps its rewards, and how they are found by name."""
+"""Rewards of an environment, found by name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._errors import InputError, UnknownNameError
-from ._vocabulary import FloatArray
+from ._specification import FloatArray
 
 __all__ = ["RewardFunction", "RewardReader", "RewardSpec", "all_finite", "unpack"]
 
@@ -23,7 +23,7 @@ RewardSpec: TypeAlias = Sequence[str] | Mapping[str, int | str] | RewardFunction
 
 
 class _Source(NamedTuple):
-    """Where one reward is: in "function", "reward", "info", "terminated" or "truncated"."""
+    """The place of one reward: "function", "reward", "info", "terminated" or "truncated"."""
 
     place: str
     key: str = ""
@@ -31,7 +31,7 @@ class _Source(NamedTuple):
 
 
 class RewardReader:
-    """Finds rewards by name in what a step gives.
+    """Reads rewards by name from the results of a step.
 
     "reward" is the reward, and "reward0", "reward1" … are the components of a vector of them. "terminated" and
     "truncated" are 1 in a step that ended the episode so, else 0. All else is a number of ``info``, and "key0", "key1"
@@ -44,8 +44,8 @@ class RewardReader:
 
     def __init__(self, names: Sequence[str], spec: RewardSpec | None = None) -> None:
         self.names = list(names)
-        #: Whether a function is asked, which wants to see observations and actions.
-        self.asks = callable(spec)
+        #: True if a function computes rewards from observations and actions.
+        self.is_function = callable(spec)
         self._function: RewardFunction | None = None
         self._components: dict[str, int | str] = {}
         if callable(spec):
@@ -71,9 +71,9 @@ class RewardReader:
         self, obs: Any, action: Any, next_obs: Any, reward: Any, terminated: bool, truncated: bool, info: Any
     ) -> list[float]:
         """The rewards of a step, in the order of the names. ``next_obs`` is the last of the episode where it ends."""
-        told = None if self._function is None else self._ask(False, obs, action, next_obs, reward, info)
+        returned = None if self._function is None else self._call(False, obs, action, next_obs, reward, info)
         if self._sources is None:
-            self._sources = [self._find(name, told, reward, info, False) for name in self.names]
+            self._sources = [self._find(name, returned, reward, info, False) for name in self.names]
         found = []
         for name, (place, key, index) in zip(self.names, self._sources, strict=True):
             try:
@@ -82,14 +82,14 @@ class RewardReader:
                 elif place == "info":
                     value = info[key]
                 elif place == "function":
-                    value = told[key]  # type: ignore[index]
+                    value = returned[key]  # type: ignore[index]
                 else:
                     value = terminated if place == "terminated" else truncated
                 if index is not None:
                     value = value[index]
                 value = float(np.asarray(value).item() if isinstance(value, (np.ndarray, list, tuple)) else value)
             except (KeyError, IndexError, TypeError, ValueError) as error:
-                raise self._missing(name, told, reward, info, False) from error
+                raise self._missing(name, returned, reward, info, False) from error
             if not math.isfinite(value):
                 raise InputError(f"the reward '{name}' must be a finite number, but it is {value}")
             found.append(value)
@@ -106,10 +106,10 @@ class RewardReader:
         infos: Any,
         valid: BoolArray | None = None,
     ) -> FloatArray:
-        """The same for a vector environment: (L, n), and 0 where a step is not valid."""
-        told = None if self._function is None else self._ask(True, obs, actions, next_obs, reward, infos)
+        """The rewards of a step of a vector environment: (N, n), and 0 where a step is not valid."""
+        returned = None if self._function is None else self._call(True, obs, actions, next_obs, reward, infos)
         if self._sources is None:
-            self._sources = [self._find(name, told, reward, infos, True) for name in self.names]
+            self._sources = [self._find(name, returned, reward, infos, True) for name in self.names]
             components = [source.component for source in self._sources if source.place == "reward"]
             several = [component for component in components if component is not None]
             self._together = _columns(several) if len(several) == len(self.names) else None
@@ -117,79 +117,81 @@ class RewardReader:
             # A copy: it may be the same array at every step.
             together = np.asarray(reward)[:, self._together]
             return self._finite(np.array(together, dtype=np.float64, order="C"), valid)
-        lanes = len(terminated)
-        found = np.zeros((lanes, len(self.names)))
+        num_envs = len(terminated)
+        found = np.zeros((num_envs, len(self.names)))
         for i, (place, key, index) in enumerate(self._sources):
             try:
                 if place == "reward":
                     value = reward
                 elif place == "info":
-                    self._given(self.names[i], key, infos, valid, lanes)
+                    self._given(self.names[i], key, infos, valid, num_envs)
                     value = infos[key]
                 elif place == "function":
-                    value = told[key]  # type: ignore[index]
+                    value = returned[key]  # type: ignore[index]
                 else:
                     value = terminated if place == "terminated" else truncated
                 if isinstance(value, np.ndarray) and value.dtype.kind == "O":
-                    everywhere = np.ones(lanes, dtype=np.bool_)
+                    everywhere = np.ones(num_envs, dtype=np.bool_)
                     found[:, i] = self._one_by_one(value, index, everywhere if valid is None else valid)
                 else:
                     found[:, i] = value if index is None else np.asarray(value)[:, index]
             except (KeyError, IndexError, TypeError, ValueError) as error:
                 if valid is not None and not valid.any():
-                    continue  # nothing was to be had
+                    continue  # no environment made a step
                 if isinstance(error, UnknownNameError):
                     raise
-                raise self._missing(self.names[i], told, reward, infos, True) from error
+                raise self._missing(self.names[i], returned, reward, infos, True) from error
         return self._finite(found, valid)
 
     def _finite(self, found: FloatArray, valid: BoolArray | None) -> FloatArray:
         if valid is not None:
             found[~valid] = 0.0
         if not all_finite(found):
-            lane, i = map(int, np.argwhere(~np.isfinite(found))[0])
-            value = found[lane, i]
-            raise InputError(f"the reward '{self.names[i]}' must be a finite number, but it is {value} in lane {lane}")
+            env, i = map(int, np.argwhere(~np.isfinite(found))[0])
+            value = found[env, i]
+            raise InputError(
+                f"the reward '{self.names[i]}' must be a finite number, but it is {value} in environment {env}"
+            )
         return found
 
     def _one_by_one(self, column: Any, component: int | None, valid: BoolArray) -> FloatArray:
-        """A column of objects, perhaps with holes where lanes only reset."""
+        """A column of objects, without values where an environment only reset."""
         found = np.zeros(len(valid))
-        for lane in np.flatnonzero(valid):
-            value = column[lane] if component is None else column[lane][component]
-            found[lane] = np.asarray(value, dtype=np.float64).item()
+        for env in np.flatnonzero(valid):
+            value = column[env] if component is None else column[env][component]
+            found[env] = np.asarray(value, dtype=np.float64).item()
         return found
 
-    def _given(self, name: str, key: str, infos: Any, valid: BoolArray | None, lanes: int) -> None:
+    def _given(self, name: str, key: str, infos: Any, valid: BoolArray | None, num_envs: int) -> None:
         mask = infos.get(f"_{key}")
         if mask is None:
             return
-        lacking = ~np.broadcast_to(np.asarray(mask, dtype=np.bool_), (lanes,))
+        lacking = ~np.broadcast_to(np.asarray(mask, dtype=np.bool_), (num_envs,))
         if valid is not None:
             lacking = lacking & valid
         if lacking.any():
-            lane = int(np.flatnonzero(lacking)[0])
-            raise UnknownNameError(f"lane {lane} of the environment gave no reward '{name}', but others did")
+            env = int(np.flatnonzero(lacking)[0])
+            raise UnknownNameError(f"environment {env} gave no reward '{name}', but others did")
 
-    def _ask(self, batch: bool, obs: Any, action: Any, next_obs: Any, reward: Any, info: Any) -> Mapping[str, Any]:
+    def _call(self, batch: bool, obs: Any, action: Any, next_obs: Any, reward: Any, info: Any) -> Mapping[str, Any]:
         assert self._function is not None
-        told = self._function(obs, action, next_obs, reward, info)
-        if isinstance(told, Mapping):
-            return told
-        vector = np.asarray(told)
+        returned = self._function(obs, action, next_obs, reward, info)
+        if isinstance(returned, Mapping):
+            return returned
+        vector = np.asarray(returned)
         if vector.dtype.kind not in "fiub" or vector.ndim > (2 if batch else 1):
-            raise InputError(f"the function rewards gave {told!r}, expected a dict of numbers or a vector")
+            raise InputError(f"the function rewards gave {returned!r}, expected a dict of numbers or a vector")
         if vector.ndim == (1 if batch else 0):
             return {"reward": vector}
         return {f"reward{i}": vector[..., i] for i in range(vector.shape[-1])}
 
-    def _find(self, name: str, told: Mapping[str, Any] | None, reward: Any, info: Any, batch: bool) -> _Source:
-        """Where a name is to be found; in this order, so that what the user says comes first."""
+    def _find(self, name: str, returned: Mapping[str, Any] | None, reward: Any, info: Any, batch: bool) -> _Source:
+        """The source of a name; the user's specification takes precedence."""
         width = _width(reward, batch)
         if self._listed and width != len(self._components):
             shape = np.shape(reward)
             raise InputError(f"the reward has shape {shape}, expected one number for each of {list(self._components)}")
-        if told is not None and name in told:
+        if returned is not None and name in returned:
             return _Source("function", name)
         place = self._components.get(name, name)
         if isinstance(place, int):
@@ -210,12 +212,12 @@ class RewardReader:
                 return _Source("reward", component=index)
             if key in info and index < (_width(info[key], batch) or 0):
                 return _Source("info", key, index)
-        raise self._missing(name, told, reward, info, batch)
+        raise self._missing(name, returned, reward, info, batch)
 
     def _missing(
-        self, name: str, told: Mapping[str, Any] | None, reward: Any, info: Any, batch: bool
+        self, name: str, returned: Mapping[str, Any] | None, reward: Any, info: Any, batch: bool
     ) -> UnknownNameError:
-        known = [*(told or {}), *self._components]
+        known = [*(returned or {}), *self._components]
         width = _width(reward, batch)
         if not self._listed:
             known += ["reward"] if width is None else [f"reward{i}" for i in range(width)]
@@ -235,20 +237,20 @@ class RewardReader:
 
 
 def all_finite(numbers: FloatArray) -> bool:
-    """Whether no number is infinite or NaN."""
-    # The sum of squares tells in a fifth of the time, unless it is too large to tell.
+    """True if no number is infinite or NaN."""
+    # The sum of squares takes a fifth of the time, but may overflow.
     return math.isfinite(np.vdot(numbers, numbers)) or bool(np.isfinite(numbers).all())
 
 
 def _columns(numbers: list[int]) -> list[int] | slice:
-    """The same columns of an array, as a slice where that is one: it takes a third of the time."""
+    """Columns of an array, as a slice if they are contiguous: it takes a third of the time."""
     first = numbers[0] if numbers else 0
     end = first + len(numbers)
     return slice(first, end) if first >= 0 and numbers == list(range(first, end)) else numbers
 
 
 def _width(value: Any, batch: bool) -> int | None:
-    """How many numbers a vector has; None for a number."""
+    """Length of a vector; None for a number."""
     if batch and isinstance(value, np.ndarray) and value.dtype.kind == "O" and value.ndim == 1:
         # As vector environments before Gymnasium 1.0 hold vectors, with None where there is none.
         shape = next((np.shape(each) for each in value if each is not None), ())
@@ -257,13 +259,13 @@ def _width(value: Any, batch: bool) -> int | None:
     return None if not shape else int(np.prod(shape))
 
 
-def unpack(told: Any) -> tuple[Any, Any, Any, Any, Any]:
-    """What a step returns: observation, reward, terminated, truncated, info; a cost of its own goes to the info."""
-    count = len(told) if isinstance(told, (tuple, list)) else None
+def unpack(returned: Any) -> tuple[Any, Any, Any, Any, Any]:
+    """Observation, reward, terminated, truncated, info of a step; a separate cost goes to the info."""
+    count = len(returned) if isinstance(returned, (tuple, list)) else None
     if count == 5:
-        return told  # type: ignore[no-any-return]
+        return returned  # type: ignore[no-any-return]
     if count == 6:  # Safety-Gymnasium has the cost in the middle
-        obs, reward, cost, terminated, truncated, info = told
+        obs, reward, cost, terminated, truncated, info = returned
         return obs, reward, terminated, truncated, {**info, "cost": cost}
-    found = f"{count} values" if count is not None else repr(told)
+    found = f"{count} values" if count is not None else repr(returned)
     raise InputError(f"step returned {found}, expected observation, reward, terminated, truncated and info")

@@ -1,4 +1,4 @@
-"""Runs, and what came of them."""
+"""Runs and their results."""
 
 from __future__ import annotations
 
@@ -16,37 +16,36 @@ from ._acrl import Objective, Requirement
 from ._diagnosis import Diagnosis, diagnosed
 from ._errors import InputError
 from ._model import FiniteModel
+from ._names import names_renamed_arguments
 from ._policy import Policy
 from ._result import (
     Result,
     Specification,
-    call,
     dataframe,
     figure,
     html_table,
-    named,
-    native,
     relation,
+    request,
     seeded,
     settings,
 )
-from ._vocabulary import FloatArray, Named, as_objective, as_requirements
+from ._specification import FloatArray, Named, as_requirements
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from ._lanes import EnvLike
     from ._rewards import RewardSpec
+    from ._vector_env import EnvLike
 
-__all__ = ["Course", "MultiplierResult", "RequirementResult", "Run", "run"]
+__all__ = ["History", "MultiplierResult", "RequirementResult", "Run", "run"]
 
 
 class RequirementResult(NamedTuple):
-    """How one requirement stands after some runs. See ``acrl run`` in docs/json.md."""
+    """One requirement after some runs. See ``acrl run`` in docs/json.md."""
 
     bound: float
     direction: Literal["at_least", "at_most"]
-    #: Of its reward, over all runs.
+    #: Average of its reward over all runs.
     average: float
     #: The average in the worst run.
     worst: float
@@ -54,16 +53,16 @@ class RequirementResult(NamedTuple):
     met: bool
     #: In every run the plain average satisfies the bound.
     strict: bool
-    #: How far the average is behind in the worst run; 0 if it is not.
+    #: Violation of the bound by the average in the worst run; 0 if there is none.
     shortfall: float
-    #: No run is further behind than this: proved by the multipliers.
-    certificate: float
-    #: How large the certified shortfall may be.
+    #: Certified shortfall: proven upper bound on the violation in any run.
+    certified_shortfall: float
+    #: The certified shortfall that counts as met.
     tolerance: float
 
 
 class MultiplierResult(NamedTuple):
-    """A multiplier after the first tenth of the runs: its price."""
+    """Statistics of a multiplier after the first tenth of the runs; its mean is the price."""
 
     last: float
     mean: float
@@ -72,21 +71,22 @@ class MultiplierResult(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Course:
-    """How runs went, at moments that are spread evenly over their steps.
+class History:
+    """Time series of runs, at steps that are spread evenly.
 
-    ``averages`` are so far, and with ``objective`` and ``multipliers`` have the columns mean, least and most over runs.
+    ``averages`` are running averages; with ``objective`` and ``multipliers`` they have the columns mean, minimum and
+    maximum over runs.
     """
 
     steps: NDArray[np.int64]
     objective: FloatArray | None
     averages: dict[str, FloatArray]
     multipliers: dict[str, FloatArray]
-    #: The certified shortfall of the worst run; below 0 every run is ahead by that.
+    #: The certified shortfall of the worst run; negative if every run exceeds the bound.
     shortfalls: dict[str, FloatArray]
 
     @classmethod
-    def _from_json(cls, snapshots: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Course:
+    def _from_json(cls, snapshots: Sequence[Mapping[str, Any]], names: Sequence[str]) -> History:
         def spreads(key: str, i: int) -> FloatArray:
             return np.array([snapshot[key][i] for snapshot in snapshots], dtype=np.float64).reshape(-1, 3)
 
@@ -103,7 +103,7 @@ class Course:
         )
 
     def to_dataframe(self, library: Literal["pandas", "polars"] | None = None) -> Any:
-        """A row for each moment and requirement."""
+        """A row for each point in time and requirement."""
         rows = [
             {
                 "step": int(step),
@@ -122,44 +122,45 @@ class Course:
     def __repr__(self) -> str:
         last = int(self.steps[-1]) if len(self.steps) else 0
         return (
-            f"<acrl.Course of {', '.join(self.averages) or 'the objective'}: {len(self.steps)} moments of {last} steps>"
+            f"<acrl.History of {', '.join(self.averages) or 'the objective'}: {len(self.steps)} points of {last} steps>"
         )
 
 
 @dataclass(frozen=True, repr=False)
 class Run(Result):
-    """What came of some runs. Its fields are those of ``acrl run --json``; it is true if every requirement is met."""
+    """Result of some runs. Its fields are those of ``acrl run --json``; it is true if every requirement is met."""
 
     met: bool
-    #: Mean over runs, and the worst run on the side that hurts.
+    #: Mean over runs, and the worst run.
     averages: Named
     worst: Named
     requirements: dict[str, RequirementResult]
     multipliers: dict[str, MultiplierResult]
     steps: int
     runs: int
-    #: Steps between two dual updates, at the end.
+    #: Length of the dual epoch at the end.
     epoch: int
     diagnosis: Diagnosis
     specification: Specification
     step_size: float
     tolerance: float
     seed: int
-    #: The best possible objective, where that is quickly found; of a trained policy see ``estimate``.
+    #: The optimal objective, where it is known; of a trained policy see ``estimate``.
     optimum: float | None = None
-    #: The best objective of mixtures of what a trained policy does, by its library.
+    #: The best objective of a mixture of the entries of a trained policy's library.
     estimate: float | None = None
-    #: The multipliers that a trained policy started with.
+    #: Initial multipliers of a trained policy.
     start: Named | None = None
-    #: How it was trained.
+    #: The training of the policy.
     policy: dict[str, Any] | None = None
-    #: How many of the weights were unlike those of the training.
+    #: The share of weights that were not covered by the training.
     coverage: dict[str, Any] | None = None
-    steering: Literal["policy", "library"] | None = None
-    #: How many runs ended holding entries of the policy's library.
-    fallbacks: int | None = None
-    #: How averages and multipliers moved, if that is known.
-    course: Course | None = field(default=None, compare=False)
+    #: Of a trained policy "policy" or "library"; of a solved one "exact", "policy_set" or "time_sharing".
+    executor: Literal["policy", "library", "exact", "policy_set", "time_sharing"] | None = None
+    #: Number of runs that ended with the executor "library".
+    runs_on_library: int | None = None
+    #: Averages and multipliers over time, if they are known.
+    history: History | None = field(default=None, compare=False)
     _data: dict[str, Any] = field(default_factory=dict, compare=False)
     _snapshots: list[dict[str, Any]] = field(default_factory=list, compare=False)
     _page: _acrl.Report | None = field(default=None, compare=False)
@@ -174,15 +175,15 @@ class Run(Result):
         name: str = "runs",
         page: _acrl.Report | None = None,
     ) -> Run:
-        """From the object that ``acrl run --json`` prints; for runs in environments of Python's as well.
+        """From the object of ``acrl run --json``; also for runs in Gymnasium environments.
 
         Args:
             data: The object, with all keys of docs/json.md up to ``seed``; those of trained policies may be missing.
                 Other keys are kept for `to_json`.
-            snapshots: The course of the runs in the order of time: the ``data`` of ``snapshot`` events (docs/json.md).
-                Without them `course` is None, and the report has no curves.
-            name: What pages call it.
-            page: The page, if it is there already; else it is made of ``data`` and ``snapshots`` when it is asked for.
+            snapshots: The history of the runs: the ``data`` of ``snapshot`` events (docs/json.md). Without them
+                `history` is None, and the report has no curves.
+            name: The name on pages.
+            page: The page, if it exists already; else it is made of ``data`` and ``snapshots`` on demand.
         """
         specification = Specification._from_json(data["specification"])
         names = [r.name for r in specification.requirements]
@@ -206,9 +207,9 @@ class Run(Result):
             start=None if start is None else Named(start),
             policy=data.get("policy"),
             coverage=data.get("coverage"),
-            steering=data.get("steering"),
-            fallbacks=data.get("fallbacks"),
-            course=Course._from_json(snapshots, names) if snapshots else None,
+            executor=data.get("executor"),
+            runs_on_library=data.get("runs_on_library"),
+            history=History._from_json(snapshots, names) if snapshots else None,
             _data=dict(data),
             _snapshots=[dict(snapshot) for snapshot in snapshots],
             _page=page,
@@ -221,7 +222,9 @@ class Run(Result):
     def _report(self) -> _acrl.Report:
         if self._page is not None:
             return self._page
-        return _acrl.run_report(self.to_json(), json.dumps(self._snapshots), self._name, "")
+        data = json.dumps(self._data)
+        snapshots = self._snapshots
+        return _acrl.run_report(data, json.dumps(snapshots), self._name, "")
 
     def _table(self) -> tuple[str, list[dict[str, Any]]]:
         rows = []
@@ -240,7 +243,7 @@ class Run(Result):
     def _headline(self) -> str:
         met = sum(entry.met for entry in self.requirements.values())
         if not self.requirements:
-            return "nothing is required"
+            return "no requirements"
         return "all requirements met" if self.met else f"{met} of {len(self.requirements)} requirements met"
 
     def _repr_html_(self) -> str:
@@ -251,8 +254,8 @@ class Run(Result):
             rows.append([name, goal, self.averages[name], self.worst[name], None, None, None])
         for name, entry in self.requirements.items():
             bound, price = relation(entry.direction, entry.bound), self.multipliers[name].mean
-            rows.append([name, bound, entry.average, entry.worst, entry.certificate, price, entry.met])
-        header = ["", "bound", "average", "worst run", "certified within", "price", "met"]
+            rows.append([name, bound, entry.average, entry.worst, entry.certified_shortfall, price, entry.met])
+        header = ["", "bound", "average", "worst run", "certified shortfall", "price", "met"]
         note = f"({self.runs} × {self.steps} steps, epoch {self.epoch})"
         return html_table(self._headline(), note, header, rows)
 
@@ -270,6 +273,7 @@ def _plots(what: str) -> Any:
     return _plots
 
 
+@names_renamed_arguments
 def run(
     what: Policy | FiniteModel | str | os.PathLike[str],
     *,
@@ -283,13 +287,13 @@ def run(
     step_size: float | None = None,
     epoch: int | Literal["auto"] | None = None,
     tolerance: float | None = None,
-    start: Literal["library", "zero"] | Mapping[str, float] | None = None,
-    steering: Literal["policy", "library"] | None = None,
-    mixture: bool = False,
+    init_multipliers: Literal["library", "zero"] | Mapping[str, float] | None = None,
+    executor: Literal["policy", "library"] | None = None,
+    time_sharing: bool = False,
 ) -> Run:
-    """Runs an agent that meets its requirements by adjusting their prices as it goes: ``acrl run``.
+    """Runs an agent that meets its requirements by dual updates while it runs: ``acrl run``.
 
-    Same seed, same numbers, here and there. Other threads may go on meanwhile, and Ctrl-C stops it.
+    The same seed gives the same numbers as the program. Other threads run meanwhile, and Ctrl-C stops it.
 
     >>> import acrl
     >>> found = acrl.run("monitoring", requirements=acrl.at_least("r1", 0.4), steps=50_000)
@@ -302,73 +306,66 @@ def run(
         what: A trained policy or its file (.safetensors), run on the problem that it embeds, and so is the file of a
             solved one; or a finite model, a problem file (.toml), a model file (.drn or .npz), or the name of a bundled
             problem, run with the exact policy.
-        env: The environment of a policy that `acrl.train` made: what that takes. Each run is a lane of its own.
-        rewards: How to find its rewards; see `acrl.train`.
-        objective: What to improve: a reward's name is maximised. Default what the problem says; a trained policy has
-            its own.
+        env: The environment of a policy of `acrl.train`, with the same types. Each run has a copy of its own.
+        rewards: Where its rewards are found; see `acrl.train`.
+        objective: The objective: a reward's name is maximised. Default that of the problem; a trained policy has its
+            own.
         requirements: Replace those of the problem on the same reward and side, or are added to them. Of a trained
             policy the bounds may be changed, not which rewards are bounded.
         steps: Steps of each run; default the problem's, else 200,000.
         runs: The number of runs; default the problem's, else 1.
         seed: The seed of all randomness; default the problem's, else 0.
-        step_size: Of the dual update, in units of the rewards' ranges; default the problem's, else what a trained
-            policy advises, else 0.5.
-        epoch: Steps between two dual updates, or "auto" to find out; default the problem's, else "auto".
+        step_size: η of the dual update, in units of the rewards' ranges; default the problem's, else that of a trained
+            policy's `ExecutionDefaults`, else 0.5.
+        epoch: Steps between two dual updates, or "auto"; default the problem's, else "auto".
         tolerance: The certified shortfall that still counts as met, as a share of each reward's range; default the
             problem's, else 0.005.
-        start: The multipliers that a trained policy starts with: by its library, zero, or by name.
-        steering: What turns the multipliers of a trained policy into behaviour; default what its training found better.
-        mixture: Whether a solved policy (see `acrl.solve`) is executed by the clock, each policy of its mixture for its
-            share of the time; a fixed epoch is the length of a round. Default: steered by multipliers, from λ* on.
+        init_multipliers: Initial multipliers of a trained policy: by its library, zero, or by name.
+        executor: Executor of a trained policy, see `ExecutionDefaults`; default whichever did better in calibration.
+        time_sharing: Execute the mixture of a solved policy (see `acrl.solve`) by time sharing, each policy for its
+            share of the time; a fixed epoch is the length of a round. Default: by multipliers, from λ* on.
     """
-    given: dict[str, Any] = {"objective": objective, "requirements": requirements, "steps": steps, "runs": runs}
-    given |= {"seed": seed, "step_size": step_size, "epoch": epoch, "tolerance": tolerance}
-    given |= {"start": start, "steering": steering, "mixture": mixture or None}
-    asked = as_requirements(requirements)
-    if isinstance(what, Policy) and what._seen is not None and env is None:
-        raise InputError("the policy was trained in an environment of Python: give it by env=")
+    if isinstance(what, Policy) and what._observation_codec is not None and env is None:
+        raise InputError("the policy was trained in a Gymnasium environment: give it by env=")
     if env is not None:
         if not isinstance(what, Policy) or objective is not None:
             raise InputError("with env= expected an acrl.Policy, which has an objective of its own")
-        from ._live_run import run_in  # Gymnasium is slow to import
+        from ._env_run import run_in  # Gymnasium is slow to import
 
         return run_in(
             env,
             what,
             rewards=rewards,
-            requirements=asked,
+            requirements=as_requirements(requirements),
             steps=steps,
             runs=runs,
             seed=seeded(seed),
             step_size=step_size,
             epoch=epoch,
             tolerance=tolerance,
-            start=start,
-            steering=steering,
+            init_multipliers=init_multipliers,
+            executor=executor,
         )
-    subject = native(what)
-    given["requirements"] = asked or None
-    name = named(what)
+    given: dict[str, Any] = {"steps": steps, "runs": runs, "seed": seed, "step_size": step_size, "epoch": epoch}
+    given |= {"tolerance": tolerance, "init_multipliers": init_multipliers, "executor": executor}
+    asked = request("run", what, objective, requirements, {**given, "time_sharing": time_sharing or None})
     data, snapshots, page = _acrl.run(
-        subject,
-        name,
-        call("run", what, given),
-        as_objective(objective),
         asked,
         settings(steps, runs, step_size, epoch, tolerance),
         seeded(seed),
-        _start(start),
-        steering,
-        mixture,
+        _init_multipliers(init_multipliers),
+        executor,
+        time_sharing,
     )
-    return Run._from_json(json.loads(data), json.loads(snapshots), name=name, page=page)
+    history = json.loads(snapshots)
+    return Run._from_json(json.loads(data), history, name=asked[1], page=page)
 
 
-def _start(start: str | Mapping[str, float] | None) -> list[tuple[str, float]] | None:
-    if start is None or start == "library":
+def _init_multipliers(given: str | Mapping[str, float] | None) -> list[tuple[str, float]] | None:
+    if given is None or given == "library":
         return None
-    if start == "zero":
+    if given == "zero":
         return []
-    if isinstance(start, str):
-        raise InputError(f"the start is {start!r}, expected 'library', 'zero' or multipliers by name")
-    return [(str(name), float(value)) for name, value in start.items()]
+    if isinstance(given, str):
+        raise InputError(f"init_multipliers is {given!r}, expected 'library', 'zero' or multipliers by name")
+    return [(str(name), float(value)) for name, value in given.items()]

@@ -1,11 +1,10 @@
-"""The exact answer to a finite problem."""
+"""Exact solution of finite problems."""
 
 from __future__ import annotations
 
 import json
 import math
 import os
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -17,90 +16,90 @@ from . import _acrl
 from ._acrl import Objective, Requirement
 from ._errors import InputError
 from ._model import FiniteModel
-from ._progress import Progress
-from ._result import Result, Specification, call, figure, html_table, named, native, relation
+from ._progress import Progress, shown
+from ._result import Result, Specification, figure, html_table, relation, request
 from ._run import _plots
-from ._vocabulary import Named, as_objective, as_requirements
+from ._specification import Named
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Component", "EndComponent", "Relaxation", "Round", "Solution", "Sweep", "SweepPoint", "solve", "sweep"]
+__all__ = ["EndComponent", "MixturePolicy", "Relaxation", "Round", "Solution", "Sweep", "SweepPoint", "solve", "sweep"]
 
 
 @dataclass(frozen=True)
-class Component:
-    """A deterministic policy, and the share of time that is spent on it.
+class MixturePolicy:
+    """A deterministic policy of a mixture, with its weight: the share of time that is spent on it.
 
-    ``rule[s]`` is the action in state s: its column in arrays and .npz files, or for a model from another file its
+    ``actions[s]`` is the action in state s: its column in arrays and .npz files, or for a model from another file its
     number among the state's actions.
     """
 
     weight: float
     values: Named
-    rule: NDArray[np.int64] = field(repr=False, compare=False)
+    actions: NDArray[np.int64] = field(repr=False, compare=False)
 
 
 class Relaxation(NamedTuple):
-    """By how much bounds would have to give, in units of each reward's range."""
+    """The least relaxation of bounds that makes a problem feasible, in units of each reward's range."""
 
-    #: All of them together; None if that does not help.
+    #: Of all bounds together; None if that does not help.
     uniform: float | None
-    #: One alone; None where that does not help.
-    alone: dict[str, float | None]
+    #: Of a single bound; None where that does not help.
+    single: dict[str, float | None]
 
 
 @dataclass(frozen=True)
 class EndComponent:
-    """A part of a model that an agent cannot leave again, and what it has of the expected optimum."""
+    """An end component of a model, and its part in the expected optimum."""
 
-    #: How many states it has, and the name of the first of them.
+    #: Number of states, and the name of the first of them.
     states: int
     first: str
-    #: The probability to end there.
+    #: The probability of ending there.
     mass: float
-    #: The long-run averages there; empty where nothing ends.
+    #: The long-run averages there; empty if that probability is 0.
     values: Named
-    #: The long-run averages of one who stays there and meets the requirements; None if that cannot be.
+    #: The long-run averages of the best policy that stays there and meets the requirements; None if there is none.
     almost_sure: Named | None
-    #: The probability to settle there when the requirements are to be met on almost every path.
+    #: The probability of ending there when the requirements are to be met on almost every path.
     almost_sure_mass: float | None
 
 
 @dataclass(frozen=True, repr=False)
 class Solution(Result):
-    """What can be had, and what it costs. Everything in the signs in which it was asked for; true if it can be had.
+    """Optimum and prices, or the conflict, of a finite problem. Everything has the user's signs; true if feasible.
 
     Its fields are those of ``acrl solve --json``.
     """
 
     status: Literal["optimal", "infeasible"]
-    #: The long-run average of the objective; None if there is none, or the requirements cannot be met.
+    #: The long-run average of the objective; None if there is none, or the problem is infeasible.
     objective: float | None
-    #: The objective is proved to be between these.
+    #: Proven bounds on the objective.
     bounds: tuple[float, float] | None
     gap: float | None
     #: The long-run averages of the mixture.
     values: Named
     #: The price of each requirement: what the objective loses per unit by which the bound is tightened.
     multipliers: Named
-    #: From the least to the largest price that is right; they agree where it is unique.
+    #: The smallest and the largest optimal price; equal where the price is unique.
     multiplier_ranges: dict[str, tuple[float, float]]
-    mixture: tuple[Component, ...]
-    #: The objective on almost every path; differs where the model has parts that cannot be left.
+    mixture: tuple[MixturePolicy, ...]
+    #: The objective on almost every path; differs where the model has several end components.
     almost_sure: float | None
-    #: Requirements that cannot be met together; without any one of them the others could.
+    #: A minimal set of requirements that cannot be met together.
     conflict: tuple[str, ...]
-    #: If they cannot be met: y ≥ 0 with y·(V - c) < 0 for every policy.
+    #: If infeasible: y ≥ 0 with y·(V - c) < 0 for every policy (Farkas).
     certificate: Named
-    #: If they cannot be met: what would have to give.
+    #: If infeasible: the least relaxation.
     relax: Relaxation | None
     specification: Specification
-    #: Whether one end component holds all that can happen in the long run; None if the requirements cannot be met.
+    #: True if there is one end component; None if infeasible.
     communicating: bool | None
-    #: What each end component has of the expected optimum, where there are several.
+    #: The end components, where there are several.
     components: tuple[EndComponent, ...]
-    #: Whether the gap that was asked for is reached: not if it was stopped, or if nothing more was found to close it.
+    #: True if the requested gap is reached: not if the solver was stopped, or made no further progress.
     complete: bool
     states: int
     choices: int
@@ -111,13 +110,13 @@ class Solution(Result):
 
     @classmethod
     def _from_json(
-        cls, data: dict[str, Any], rules: Sequence[NDArray[np.int64]], page: _acrl.Report | None = None
+        cls, data: dict[str, Any], policies: Sequence[NDArray[np.int64]], page: _acrl.Report | None = None
     ) -> Solution:
         multipliers, bounds, relax = Named(data.get("multipliers", {})), data.get("bounds"), data.get("relax")
         ranges = {name: (price, price) for name, price in multipliers.items()}
         for name, (low, high) in data.get("multiplier_ranges", {}).items():
             ranges[name] = (0.0 if low is None else low, math.inf if high is None else high)
-        mixture = zip(data.get("mixture", ()), rules, strict=True)
+        mixture = zip(data.get("mixture", ()), policies, strict=True)
         return cls(
             status=data["status"],
             objective=data.get("objective"),
@@ -126,11 +125,13 @@ class Solution(Result):
             values=Named(data.get("values", {})),
             multipliers=multipliers,
             multiplier_ranges=ranges,
-            mixture=tuple(Component(entry["weight"], Named(entry["values"]), rule) for entry, rule in mixture),
+            mixture=tuple(
+                MixturePolicy(entry["weight"], Named(entry["values"]), actions) for entry, actions in mixture
+            ),
             almost_sure=data.get("almost_sure"),
             conflict=tuple(data.get("conflict", ())),
             certificate=Named(data.get("certificate", {})),
-            relax=None if relax is None else Relaxation(relax["uniform"], relax["alone"]),
+            relax=None if relax is None else Relaxation(relax["uniform"], relax["single"]),
             specification=Specification._from_json(data["specification"]),
             communicating=data.get("communicating"),
             components=tuple(_end_component(entry) for entry in data.get("components", ())),
@@ -145,19 +146,19 @@ class Solution(Result):
 
     @property
     def feasible(self) -> bool:
-        """Whether the requirements can be met."""
+        """True if the requirements can be met."""
         return self.status == "optimal"
 
     @property
     def requirements(self) -> tuple[Requirement, ...]:
-        """What was required."""
+        """The requirements."""
         return self.specification.requirements
 
     def __bool__(self) -> bool:
         return self.feasible
 
     def _table(self) -> tuple[str, list[dict[str, Any]]]:
-        alone = {} if self.relax is None else self.relax.alone
+        single = {} if self.relax is None else self.relax.single
         rows = [
             {
                 "requirement": r.name,
@@ -166,14 +167,14 @@ class Solution(Result):
                 "value": self.values.get(r.name),
                 "multiplier": self.multipliers.get(r.name),
                 "conflict": r.name in self.conflict,
-                "relax_alone": alone.get(r.name),
+                "relax_single": single.get(r.name),
             }
             for r in self.requirements
         ]
         return "requirement", rows
 
     def plot(self) -> Figure:
-        """Values against bounds, and prices; or what would have to give. Needs matplotlib. Opens no window."""
+        """Values against bounds, and prices; or the relaxation. Needs matplotlib. Opens no window."""
         drawn: Figure = _plots("Solution").solution(self)
         return drawn
 
@@ -202,25 +203,25 @@ class Solution(Result):
 
 
 def _end_component(entry: dict[str, Any]) -> EndComponent:
-    alone = entry["almost_sure"]
+    almost_sure = entry["almost_sure"]
     return EndComponent(
         states=entry["states"],
         first=entry["first"],
         mass=entry["mass"],
         values=Named(entry["values"] or {}),
-        almost_sure=None if alone is None else Named(alone["values"]),
-        almost_sure_mass=None if alone is None else alone["mass"],
+        almost_sure=None if almost_sure is None else Named(almost_sure["values"]),
+        almost_sure_mass=None if almost_sure is None else almost_sure["mass"],
     )
 
 
 class Round(NamedTuple):
-    """Where a solver stands. Everything in the signs in which it was asked for."""
+    """Progress of a solver. Everything has the user's signs."""
 
-    #: The policies generated so far.
+    #: Policies generated so far.
     round: int
-    #: Proved: the best objective is not below this; None while that is not known.
+    #: Proven lower bound on the optimum; None while it is unknown.
     lower: float | None
-    #: Proved: it is not above this; None while that is not known.
+    #: Proven upper bound; None while it is unknown.
     upper: float | None
     #: The relative gap between the two.
     gap: float | None
@@ -228,7 +229,7 @@ class Round(NamedTuple):
 
     def __str__(self) -> str:
         if self.lower is None or self.upper is None or self.gap is None:
-            found = "looking for a policy that meets the requirements"
+            found = "searching for a feasible policy"
         else:
             found = f"between {figure(self.lower)} and {figure(self.upper)}, gap {self.gap:.1e}"
         return f"solving: round {self.round}, {found}, {self.seconds:.0f} s"
@@ -249,7 +250,7 @@ def _checked(model: object) -> None:
 
 
 def _watched(progress: bool | None) -> Progress:
-    return Progress(sys.stderr.isatty() if progress is None else progress, None)
+    return Progress(shown(progress), None)
 
 
 def solve(
@@ -263,7 +264,7 @@ def solve(
     callback: Callable[[Round], object] | None = None,
     progress: bool | None = None,
 ) -> Solution:
-    """The optimum of a finite problem, the price of each requirement, or what is in conflict.
+    """Computes the optimum of a finite problem and the price of each requirement, or the conflict.
 
     >>> import acrl
     >>> answer = acrl.solve("monitoring")
@@ -275,45 +276,35 @@ def solve(
     Args:
         model: A model; or a problem file (.toml), a model in Storm's explicit format (.drn) or as arrays (.npz, see
             `FiniteModel.save`), or the name of a bundled problem.
-        objective: What to improve: a reward's name is maximised. Default what the file says.
-        requirements: Replace those of the file on the same reward and side, or are added to them.
-        gap: How close the proved bounds must be, relative to the objective.
-        time_limit: Seconds after which the best answer so far is given, with the gap that is proved (``complete`` is
-            False then). `acrl.SolveError` if no policy that meets the requirements was found by then.
-        policy: A file (.safetensors) to write the answer to, for `acrl.run`.
-        callback: Is told of every round; what it returns stops the solver, like the time limit, if it is False.
-        progress: Whether to show a line on standard error; default if that is a terminal.
+        objective: The objective: a reward's name is maximised. Default that of the file.
+        requirements: Replace those of the file on the same reward and direction, or are added to them.
+        gap: Relative gap between the proven bounds at which the solver stops.
+        time_limit: Seconds after which the best solution so far is returned, with its proven gap (``complete`` is
+            False then). `acrl.SolveError` if no feasible policy was found by then.
+        policy: A file (.safetensors) to write the policy to, for `acrl.run`.
+        callback: Called with every `Round`; the solver stops, as with the time limit, if it returns False.
+        progress: Show a line on standard error; default: in a terminal or a notebook.
     """
     _checked(model)
-    asked = as_requirements(requirements)
-    given: dict[str, Any] = {"objective": objective, "requirements": asked or None, "gap": None if gap == 1e-6 else gap}
-    given |= {"time_limit": time_limit, "policy": None if policy is None else os.fspath(policy)}
+    given: dict[str, Any] = {"gap": None if gap == 1e-6 else gap, "time_limit": time_limit}
+    given["policy"] = None if policy is None else os.fspath(policy)
     if policy is not None and not os.fspath(policy).endswith(".safetensors"):
         raise InputError(f"the policy is {os.fspath(policy)!r}, expected a file name that ends in .safetensors")
     with _watched(progress) as bar:
-        data, rules, page = _acrl.solve(
-            native(model),
-            named(model),
-            call("solve", model, given),
-            as_objective(objective),
-            asked,
-            gap,
-            time_limit,
-            policy,
-            _look(bar, callback),
-        )
-    return Solution._from_json(json.loads(data), rules, page)
+        asked = request("solve", model, objective, requirements, given)
+        data, policies, page = _acrl.solve(asked, gap, time_limit, policy, _look(bar, callback))
+    return Solution._from_json(json.loads(data), policies, page)
 
 
 @dataclass(frozen=True)
 class SweepPoint:
-    """The answer for one bound. Everything in the signs in which it was asked for."""
+    """Solution for one bound. Everything has the user's signs."""
 
     bound: float
     status: Literal["optimal", "infeasible", "unknown"]
-    #: None if there is no objective, or the requirements cannot be met.
+    #: None if there is no objective, or the problem is infeasible.
     objective: float | None
-    #: The objective is proved to be between these.
+    #: Proven bounds on the objective.
     bounds: tuple[float, float] | None
     gap: float | None
     values: Named
@@ -323,18 +314,18 @@ class SweepPoint:
 
 @dataclass(frozen=True, repr=False)
 class Sweep(Result):
-    """How the objective depends on the bound of one requirement; true if one of the bounds can be met.
+    """The objective as a function of the bound of one requirement; true if it is feasible for one of the bounds.
 
     Its fields are those of ``acrl solve --sweep --json``.
     """
 
-    #: The name of the requirement whose bound was moved.
+    #: The name of the requirement whose bound varies.
     requirement: str
     points: tuple[SweepPoint, ...]
     specification: Specification
-    #: Whether one end component holds all that can happen in the long run.
+    #: True if there is one end component.
     communicating: bool
-    #: Whether it was not stopped, and the gap that was asked for is reached at every bound.
+    #: True if the requested gap is reached at every bound.
     complete: bool
     states: int
     choices: int
@@ -371,7 +362,7 @@ class Sweep(Result):
 
     @property
     def prices(self) -> NDArray[np.float64]:
-        """What the objective loses per unit of each bound: the slope of the curve; NaN where it cannot be met."""
+        """Price of each bound: the slope of the curve; NaN where it is infeasible."""
         return np.array([point.multipliers.get(self.requirement, np.nan) for point in self.points], dtype=float)
 
     def __bool__(self) -> bool:
@@ -429,41 +420,30 @@ def sweep(
     callback: Callable[[Round], object] | None = None,
     progress: bool | None = None,
 ) -> Sweep:
-    """How the optimum depends on the bound of one requirement: ``acrl solve --sweep``.
+    """Solves a finite problem for several bounds of one requirement: ``acrl solve --sweep``.
 
     >>> import acrl
     >>> curve = acrl.sweep("monitoring", acrl.at_least("r1", 0), [0.2, 0.4, 0.7])
     >>> [point.status for point in curve.points], round(curve.points[1].objective, 4)
     (['optimal', 'optimal', 'infeasible'], 0.2667)
 
-    Each bound is solved from the policies that were found for the others, so that a curve costs less than its points.
+    Policies that were generated for one bound are reused for the others, so that a curve costs less than its points.
 
     Args:
         model: What `acrl.solve` takes.
-        requirement: Whose bound is moved; its own bound does not matter.
+        requirement: The requirement whose bound varies; its own bound is not used.
         bounds: The bounds, such as ``np.linspace(0.1, 0.4, 20)``.
-        objective: What to improve: a reward's name is maximised. Default what the file says.
-        requirements: Replace those of the file on the same reward and side, or are added to them.
-        gap: How close the proved bounds on the objective must be, relative to it.
-        time_limit: Seconds for all of it; the points that are left then are "unknown".
-        callback: Is told of every round; what it returns stops the sweep if it is False.
-        progress: Whether to show a line on standard error; default if that is a terminal.
+        objective: The objective: a reward's name is maximised. Default that of the file.
+        requirements: Replace those of the file on the same reward and direction, or are added to them.
+        gap: Relative gap between the proven bounds at which the solver stops.
+        time_limit: Seconds for all bounds; the points that are left then are "unknown".
+        callback: Called with every `Round`; the sweep stops if it returns False.
+        progress: Show a line on standard error; default: in a terminal or a notebook.
     """
     _checked(model)
-    asked, points = as_requirements(requirements), [float(bound) for bound in bounds]
-    given: dict[str, Any] = {"requirement": requirement, "bounds": points, "objective": objective}
-    given |= {"requirements": asked or None, "gap": None if gap == 1e-6 else gap, "time_limit": time_limit}
+    points = [float(bound) for bound in bounds]
+    given: dict[str, Any] = {"requirement": requirement, "bounds": points, "gap": None if gap == 1e-6 else gap}
     with _watched(progress) as bar:
-        data, page = _acrl.sweep(
-            native(model),
-            named(model),
-            call("sweep", model, given),
-            requirement,
-            points,
-            as_objective(objective),
-            asked,
-            gap,
-            time_limit,
-            _look(bar, callback),
-        )
+        asked = request("sweep", model, objective, requirements, {**given, "time_limit": time_limit})
+        data, page = _acrl.sweep(asked, requirement, points, gap, time_limit, _look(bar, callback))
     return Sweep._from_json(json.loads(data), page)

@@ -1,11 +1,11 @@
 """Spaces of Gymnasium as plain descriptions, and what they hold as plain numbers. Needs no Gymnasium.
 
-| kind | description | seen as | acted by |
+| kind | description | observation | action |
 |---|---|---|---|
 | box | shape, dtype, low, high (null: without end) | its numbers | its numbers, clipped, rounded if they are integers |
-| discrete | n, start | one-hot | a choice |
-| multi_discrete | nvec, start, shape, dtype | one-hot each | a choice each |
-| multi_binary | shape | its numbers | a choice of two each |
+| discrete | n, start | one-hot | discrete |
+| multi_discrete | nvec, start, shape, dtype | one-hot each | discrete each |
+| multi_binary | shape | its numbers | binary each |
 | dict, tuple | spaces | one after the other | one after the other |
 
 The order is that of ``gymnasium.spaces.flatten``. A description can be written as JSON.
@@ -21,15 +21,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._errors import InputError
-from ._vocabulary import FloatArray
+from ._specification import FloatArray
 
 __all__ = ["Description", "Part", "Space", "describe", "from_description"]
 
 Description: TypeAlias = dict[str, Any]
-#: Of an action: the number of choices, 0 and the last of them; or None, the least and the greatest number.
+#: A part of an action: (n, 0, n - 1) if it is discrete, or (None, low, high).
 Part: TypeAlias = tuple[int | None, float, float]
 
-# Integers beyond this are not told apart by float64.
+# Integers beyond this are not exact in float64.
 _EXACT = 2.0**53
 
 
@@ -106,15 +106,15 @@ def from_description(description: Mapping[str, Any]) -> Space:
 
 
 class Space(ABC):
-    """What can be seen or done, as plain numbers."""
+    """Encoding of observations as numbers, and decoding of actions."""
 
-    #: How many numbers an observation becomes.
+    #: Length of an encoded observation.
     width: int
     #: The least and the greatest of each of them; (d, 2).
     ranges: FloatArray
     #: The parts of an action.
     parts: list[Part]
-    #: Whether an observation is a row of numbers already.
+    #: True if an observation is a vector of numbers already.
     plain = False
 
     @abstractmethod
@@ -123,23 +123,23 @@ class Space(ABC):
 
     @abstractmethod
     def encode_batch(self, values: Any) -> FloatArray:
-        """Observations as ``gymnasium.vector`` holds them, as numbers, (L, d). Their array may be shared."""
+        """Observations as ``gymnasium.vector`` holds them, as numbers, (N, d). Their array may be shared."""
 
     @abstractmethod
     def decode(self, numbers: FloatArray) -> Any:
-        """The action of numbers in the units of `parts`, (k,). They are clipped, choices are rounded."""
+        """The action of numbers in the units of `parts`, (k,): clipped, and rounded if discrete."""
 
     @abstractmethod
     def decode_batch(self, numbers: FloatArray) -> Any:
-        """Actions as ``gymnasium.vector`` takes them; (L, k)."""
+        """Actions as ``gymnasium.vector`` takes them; (N, k)."""
 
     def decode_rows(self, numbers: FloatArray) -> list[Any]:
-        """Actions one by one; (L, k)."""
+        """Actions one by one; (N, k)."""
         return [self.decode(row) for row in numbers]
 
     @abstractmethod
-    def lanes(self, values: Any) -> int | None:
-        """How many observations these are; None if it is one."""
+    def num_envs(self, values: Any) -> int | None:
+        """Number of observations in a batch; None for a single one."""
 
 
 class _Plain(Space):
@@ -156,7 +156,7 @@ class _Plain(Space):
             raise InputError(f"an observation has shape {found.shape}, expected {expected}")
         return found
 
-    def lanes(self, values: Any) -> int | None:
+    def num_envs(self, values: Any) -> int | None:
         found = np.shape(values)
         return int(found[0]) if len(found) == len(self.shape) + 1 else None
 
@@ -204,7 +204,7 @@ class _Box(_Plain):
 
 
 class _Choices(_Plain):
-    """One choice, or an array of them."""
+    """One discrete value, or an array of them."""
 
     def __init__(self, nvec: Sequence[int], start: Sequence[int], shape: tuple[int, ...], dtype: str) -> None:
         self.shape, self.dtype = tuple(map(int, shape)), np.dtype(dtype)
@@ -318,21 +318,21 @@ class _Several(Space):
             return tuple(found)
         return {key: value for (key, _), value in zip(self.named, found, strict=True)}
 
-    def lanes(self, values: Any) -> int | None:
+    def num_envs(self, values: Any) -> int | None:
         if not self.named:
             return None
         key, space = self.named[0]
-        return space.lanes(self._get(values, key))
+        return space.num_envs(self._get(values, key))
 
 
 def _ends(values: NDArray[Any]) -> Any:
-    """One number if all are alike, else a list; None where there is no end."""
+    """One number if all are equal, else a list; None where there is no bound."""
     flat = [None if np.isinf(value) else value for value in values.reshape(-1).tolist()]
     return flat[0] if flat and all(value == flat[0] for value in flat) else flat
 
 
 def _alike(ends: FloatArray) -> FloatArray | float:
-    """One number if all are alike: NumPy compares with that in less than half of the time."""
+    """One number if all are equal: NumPy compares with it in less than half of the time."""
     return float(ends[0]) if len(ends) and (ends == ends[0]).all() else ends
 
 

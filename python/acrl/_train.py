@@ -1,93 +1,89 @@
-"""Training of one policy π(s, λ) for all multipliers, in any environment of Gymnasium."""
+"""Training of one policy π(s, λ) for all multipliers, in any Gymnasium environment."""
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import pickle
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, ParamSpec, TypedDict, TypeVar
 
 import numpy as np
 
-from . import _acrl
+from . import _acrl, _names
 from ._acrl import Objective, Requirement
 from ._errors import DivergedError, InputError, UnknownNameError
-from ._lanes import EnvLike, Lanes
+from ._names import names_renamed_arguments, refuse_former_value
 from ._policy import Policy, from_training
-from ._progress import Progress
+from ._progress import Progress, shown
 from ._rewards import RewardSpec
 from ._spaces import describe
-from ._vocabulary import FloatArray, Named, as_objective, as_requirements
+from ._specification import FloatArray, Named, as_objective, as_requirements
+from ._vector_env import EnvBatch, EnvLike
 
 __all__ = ["Iteration", "Settings", "Training", "train"]
 
 
 class Settings(TypedDict, total=False):
-    """What else can be set about training. Default values fit most problems.
+    """Hyperparameters of PPO. The defaults fit most problems.
 
-    | setting | default | is |
+    | setting | default | meaning |
     |---|---|---|
-    | segment | 2048 / lanes, from 16 to 512 | decisions in each lane between two updates |
-    | passes | 10 | passes over these |
-    | minibatch | 256 | decisions of one gradient step |
-    | step_size | 0.001 | of Adam, going down to 0 |
-    | targets | "average" | what the critic learns: what is above the long-run averages, or "discounted" sums |
-    | discount | 0.99 | γ per step; with average targets of no account |
-    | trace | 0.95 | κ of the generalised advantages |
-    | clip | 0.2 | how far π(a) may move in one update |
-    | deviation, last_deviation | 0.6, 0.05 | σ of numbers at first and at most in the end, in half ranges |
-    | entropy | 0.02 | bonus on the entropy of choices |
-    | advantage_floor | 0.01 | advantages of a reward are divided by their deviation, or by this if that is less |
-    | gradient_norm | 0.5 | the longest gradient |
-    | hidden | [128, 128] | widths of the hidden layers |
-    | sampler | "dual" | the weights to train on |
+    | n_steps | 2048 / num_envs, from 16 to 512 | steps of each environment between two updates (rollout length) |
+    | update_epochs | 10 | passes over a rollout |
+    | minibatch_size | 256 | samples of a gradient step |
+    | learning_rate | 0.001 | learning rate of Adam, annealed to 0 |
+    | criterion | "average_reward" | differential values (Zhang & Ross 2021); or "discounted" sums |
+    | gamma | 0.99 | discount factor per step; with "average_reward" only the unit of values |
+    | gae_lambda | 0.95 | bias-variance trade-off of the generalised advantage estimate |
+    | clip_range | 0.2 | clipping of the probability ratio |
+    | init_std | 0.6 | initial standard deviation of continuous actions, in half ranges |
+    | final_std | 0.05 | upper bound on it at the end |
+    | ent_coef | 0.02 | coefficient of the entropy bonus of discrete actions |
+    | min_advantage_std | 0.01 | lower bound on the standard deviation that normalises advantages |
+    | max_grad_norm | 0.5 | maximum norm of a gradient |
+    | hidden_sizes | [128, 128] | widths of the hidden layers |
+    | weight_sampler | "dual_trajectory" | weights of dual dynamics in training; or "simplex", "faces" |
     """
 
-    segment: int
-    passes: int
-    minibatch: int
-    step_size: float
-    targets: Literal["discounted", "average"]
-    discount: float
-    trace: float
-    clip: float
-    deviation: float
-    last_deviation: float
-    entropy: float
-    advantage_floor: float
-    gradient_norm: float
-    hidden: list[int]
-    sampler: Literal["dual", "simplex", "corners"]
+    n_steps: int
+    update_epochs: int
+    minibatch_size: int
+    learning_rate: float
+    criterion: Literal["discounted", "average_reward"]
+    gamma: float
+    gae_lambda: float
+    clip_range: float
+    init_std: float
+    final_std: float
+    ent_coef: float
+    min_advantage_std: float
+    max_grad_norm: float
+    hidden_sizes: list[int]
+    weight_sampler: Literal["dual_trajectory", "simplex", "faces"]
 
 
 @dataclass(frozen=True)
 class Iteration:
-    """What one iteration of a training tells.
+    """One iteration of a training: a rollout and the update with it.
 
-    ``figures`` are "reward", the mean of w·r in units of the rewards' ranges; "mastered", from 0 to 1, how much of its
-    range the policy has of the reward it is worst at; and the learner's own.
+    ``metrics`` have the tags of Stable-Baselines3 ("train/approx_kl", "train/clip_fraction" …), and
+    "rollout/scalarized_reward", the mean of w·r in units of the rewards' ranges, and "rollout/min_objective_progress",
+    from 0 to 1, the share of its range that the policy attains of the reward on which it is worst.
     """
 
     iteration: int
-    of: int
+    #: Iterations planned.
+    total: int
+    #: Environment steps so far.
     steps: int
     seconds: float
-    figures: Named
-
-
-#: Decisions between two updates, in all lanes.
-_BATCH = 2048
-#: Steps for which a behaviour is held until it counts, steps of which it counts, and weights drawn beside the regular.
-_SETTLING, _MEASURED, _DRAWN = 250, 500, 12
-#: The share of the steps of a training that goes into measuring what the policy settles at, and the most of it, where
-#: values are not known well enough then or episodes are long.
-_SHARE, _MOST = 0.15, 0.25
+    metrics: Named
 
 
 class Training:
@@ -99,13 +95,14 @@ class Training:
     ...                          rewards=lambda obs, action, next_obs, reward, info: {"right": action})
     >>> for event in training:
     ...     if event.iteration == 1:
-    ...         print(event.steps, "steps,", event.of, "iterations in all")
+    ...         print(event.steps, "steps,", event.total, "iterations in all")
     4096 steps, 2 iterations in all
     >>> policy = training.policy()
 
     Args: those of `acrl.train`.
     """
 
+    @names_renamed_arguments
     def __init__(
         self,
         env: EnvLike,
@@ -117,9 +114,11 @@ class Training:
         seed: int = 0,
         num_envs: int | None = None,
         scales: Mapping[str, float] | None = None,
-        folder: str | os.PathLike[str] | None = None,
-        existing: Literal["refuse", "replace", "resume"] = "refuse",
+        out_dir: str | os.PathLike[str] | None = None,
+        if_exists: Literal["error", "overwrite", "resume"] = "error",
         checkpoint_every: float = 60.0,
+        callback: Callable[[Iteration], object] | None = None,
+        progress: bool | None = None,
         settings: Settings | None = None,
     ) -> None:
         self._objective = as_objective(objective)
@@ -130,10 +129,11 @@ class Training:
             raise InputError(f"total_steps is {total_steps}, expected a number above 0")
         if not checkpoint_every >= 0:
             raise InputError(f"checkpoint_every is {checkpoint_every}, expected a number of seconds")
-        if existing not in ("refuse", "replace", "resume"):
-            raise InputError(f"existing is {existing!r}, expected 'refuse', 'replace' or 'resume'")
-        if existing == "resume" and folder is None:
-            raise InputError("there is nothing to resume without a folder")
+        refuse_former_value("if_exists", if_exists)
+        if if_exists not in ("error", "overwrite", "resume"):
+            raise InputError(f"if_exists is {if_exists!r}, expected 'error', 'overwrite' or 'resume'")
+        if if_exists == "resume" and out_dir is None:
+            raise InputError("there is nothing to resume without out_dir")
         names = [] if self._objective is None else [self._objective.reward]
         names += [requirement.reward for requirement in self._required]
         self._names = list(dict.fromkeys(names))
@@ -144,31 +144,32 @@ class Training:
             if not 0 < scale < np.inf:
                 raise InputError(f"the scale of '{name}' is {scale}, expected a number above 0")
         self._seed = _seed(seed)
-        self._total = int(total_steps)
-        self._every = float(checkpoint_every)
-        self._lanes = Lanes(env, self._names, num_envs=num_envs, rewards=rewards, seed=self._seed % 2**31)
-        self._made_steps = 0
+        self._checkpoint_every = float(checkpoint_every)
+        self._callback, self._show_progress = callback, shown(progress)
+        self._envs = EnvBatch(env, self._names, num_envs=num_envs, rewards=rewards, seed=self._seed % 2**31)
+        self._evaluation_steps = 0
         self._complete = False
         self._policy: Policy | None = None
         self._observations: FloatArray | None = None
-        spaces = {"observation": describe(self._lanes.observation_space), "action": describe(self._lanes.action_space)}
+        spaces = {"observation": describe(self._envs.observation_space), "action": describe(self._envs.action_space)}
         self._trainer = _acrl.Trainer(
             self._objective,
             self._required,
             self._names,
-            [(float(low), float(high)) for low, high in self._lanes.ranges],
-            self._lanes.parts,
+            [(float(low), float(high)) for low, high in self._envs.ranges],
+            self._envs.parts,
             [None if scales is None or name not in scales else float(scales[name]) for name in self._names],
             json.dumps(spaces),
-            json.dumps(_settings(len(self._lanes), self._total, settings or {})),
+            (len(self._envs), int(total_steps)),
+            json.dumps(_checked(settings or {})),
             self._seed,
         )
-        self._folder = folder is not None
-        if folder is not None:
-            kept = self._trainer.open_folder(folder, "create" if existing == "refuse" else existing)
-            if existing == "resume":
-                self._restore(kept)
-        self._begin = time.perf_counter() - self._trainer.seconds
+        self._writes = out_dir is not None
+        if out_dir is not None:
+            stored = self._trainer.open_folder(out_dir, if_exists)
+            if if_exists == "resume":
+                self._restore(stored)
+        self._start = time.perf_counter() - self._trainer.seconds
         self._saved = time.perf_counter()
 
     @property
@@ -183,12 +184,12 @@ class Training:
 
     @property
     def steps(self) -> int:
-        """Steps of the environment so far, in all lanes."""
-        return self._trainer.steps + self._made_steps
+        """Environment steps so far, in all environments; those of evaluations included."""
+        return self._trainer.steps + self._evaluation_steps
 
     @property
     def scales(self) -> Named:
-        """The range of each reward, by its name, as measured so far; see ``scales`` of `acrl.train`."""
+        """Ranges of the rewards by name, as measured so far; see ``scales`` of `acrl.train`."""
         return Named(self._trainer.units)
 
     def __iter__(self) -> Iterator[Iteration]:
@@ -199,111 +200,91 @@ class Training:
         self._complete = True
 
     def _iterate(self) -> Iteration | None:
-        """One segment, and the improvement by it."""
-        lanes, trainer = self._lanes, self._trainer
-        seen = lanes.reset() if self._observations is None else self._observations
-        while not trainer.full:
-            stepped = lanes.step(trainer.decide(seen))
-            seen = stepped.observations
-            trainer.observe(stepped.rewards, seen, stepped.last, stepped.terminated, stepped.truncated, stepped.valid)
+        """A rollout, and the update with it."""
+        envs, trainer = self._envs, self._trainer
+        obs = envs.reset() if self._observations is None else self._observations
+        while not trainer.rollout_is_full:
+            step = envs.step(trainer.act(obs))
+            obs = step.observations
+            trainer.observe(step.rewards, obs, step.final_observations, step.terminated, step.truncated, step.mask)
         try:
-            figures = trainer.improve(seen)
+            metrics = trainer.update(obs)
         except DivergedError as error:
-            kept = "; the last checkpoint is as good as before" if self._folder else ""
+            kept = "; the last checkpoint is as good as before" if self._writes else ""
             raise DivergedError(f"{error}{kept}") from None
-        if lanes.can_reset and trainer.restarts.any():
-            seen = lanes.restart(trainer.restarts)
-        self._observations = seen
-        if figures is None:
+        if envs.can_reset and trainer.restarts.any():
+            obs = envs.restart(trainer.restarts)
+        self._observations = obs
+        if metrics is None:
             return None
-        seconds = time.perf_counter() - self._begin
-        trainer.note(seconds)
+        seconds = time.perf_counter() - self._start
+        trainer.log(seconds)
         now = time.perf_counter()
-        if self._folder and (trainer.iteration in (1, trainer.iterations) or now - self._saved >= self._every):
+        due = trainer.iteration in (1, trainer.iterations) or now - self._saved >= self._checkpoint_every
+        if self._writes and due:
             self.save_checkpoint()
             self._saved = now
-        return Iteration(trainer.iteration, trainer.iterations, trainer.steps, seconds, Named(figures))
+        return Iteration(trainer.iteration, trainer.iterations, trainer.steps, seconds, Named(metrics))
 
     def save_checkpoint(self) -> None:
-        """Writes a checkpoint to the folder, between two iterations; the training does so by itself every minute."""
-        self._trainer.save_checkpoint(self._kept())
+        """Writes a checkpoint to ``out_dir``, between two iterations; the training does so by itself every minute."""
+        self._trainer.save_checkpoint(self._pickled_envs())
 
-    def _kept(self) -> bytes:
-        """The environments, if they can be stored with their states."""
-        if not self._lanes.storable:
+    def _pickled_envs(self) -> bytes:
+        """The environments with their states; empty if they cannot be stored."""
+        if not self._envs.storable:
             return b""
         try:
-            return pickle.dumps((self._lanes.state(), self._observations))
+            return pickle.dumps((self._envs.state(), self._observations))
         except Exception:
             return b""
 
-    def _restore(self, kept: bytes) -> None:
-        if kept:
-            state, self._observations = pickle.loads(kept)
-            self._lanes.restore(state)
+    def _restore(self, stored: bytes) -> None:
+        if stored:
+            state, self._observations = pickle.loads(stored)
+            self._envs.restore(state)
         else:
             # Episodes begin anew, with other seeds than at first.
-            self._lanes.reseed((self._seed + 7919 * (1 + self._trainer.iteration)) % 2**31)
+            self._envs.reseed((self._seed + 7919 * (1 + self._trainer.iteration)) % 2**31)
+
+    def run(self) -> Policy:
+        """Trains to the end, unless the callback stops it, and returns the policy."""
+        with Progress(self._show_progress, self.iterations) as bar:
+            with _Interrupt() as interrupt:
+                for event in self:
+                    bar.iteration(event.iteration, event.steps, event.metrics["rollout/scalarized_reward"])
+                    if interrupt.requested:
+                        if self._writes:
+                            self.save_checkpoint()
+                        raise KeyboardInterrupt
+                    if self._callback is not None and self._callback(event) is False:
+                        break
+            return self._evaluate(bar)
 
     def policy(self) -> Policy:
-        """The policy as it is now. Measures first what it settles at, for which the environment is stepped."""
+        """The policy as it is now. It is evaluated first, which steps the environment."""
         if self._policy is None or not self._complete:
-            content = self._finish(None)
-            self._policy = from_training(content, self._seed)
+            self._policy = self._evaluate(None)
         return self._policy
 
-    def _finish(self, progress: Progress | None) -> bytes:
-        trainer = self._trainer
-        budget = int(_MOST * self._total / len(self._lanes))
-        whole = trainer.settler(_DRAWN, _SETTLING, _MEASURED, 0, False).steps * len(self._lanes)
-        factor = float(np.clip(_SHARE * self._total / whole, 0.1, 2.0))
-        settling, measured = max(int(factor * _SETTLING), 1), max(int(factor * _MEASURED), 1)
-        drawing = False
-        if any(choices is not None for choices, _, _ in self._lanes.parts):
-            # The likeliest choice may run in circles where drawn ones do not.
-            tried = [trainer.settler(None, settling, measured, 0, drawing) for drawing in (False, True)]
-            best = [self._settle(settler, progress).corners for settler in tried]
-            drawing = float(np.sum(best[1]) - np.sum(best[0])) > 0.02 * len(best[0])
-            budget = max(budget - sum(settler.steps for settler in tried), 0)
-        drawn, measured = self._whole_episodes(settling, measured, budget)
-        settler = self._settle(trainer.settler(drawn, settling, measured, budget, drawing), progress)
-        return trainer.finish(settler, self.steps, self._complete)
-
-    def _whole_episodes(self, settling: int, measured: int, budget: int) -> tuple[int, int]:
-        """The weights drawn beside the regular, and the steps to measure at each: whole episodes, as far as possible.
-
-        A part of an episode says little about the rest. Where episodes are long fewer weights are drawn.
-        """
-
-        def steps(drawn: int, measured: int) -> int:
-            return self._trainer.settler(drawn, settling, measured, 0, False).steps
-
-        episode = max(round(self._trainer.episode or 1.0), 1)
-        whole, most = episode * -(-measured // episode), max(budget, steps(_DRAWN, measured))
-        for drawn in range(_DRAWN, -1, -1):
-            if steps(drawn, whole) <= most:
-                return drawn, whole
-        rounds = steps(0, measured) // (settling + measured)
-        return 0, max(most // rounds - settling, measured)
-
-    def _settle(self, settler: _acrl.Settler, progress: Progress | None) -> _acrl.Settler:
-        seen = self._lanes.reset() if self._observations is None else self._observations
-        step = 0
-        while not settler.over:
-            stepped = self._lanes.step(settler.decide(seen))
-            seen = stepped.observations
-            settler.observe(stepped.rewards, stepped.valid, stepped.terminated | stepped.truncated)
-            step += 1
-            if progress is not None and step % 64 == 0:
-                progress.measuring(step / settler.steps)
-        self._observations = seen
-        self._made_steps += step * len(self._lanes)
-        return settler
+    def _evaluate(self, bar: Progress | None) -> Policy:
+        """The policy with the library of its long-run averages under fixed weights."""
+        evaluation = self._trainer.evaluation()
+        obs, steps = self._envs.reset() if self._observations is None else self._observations, 0
+        while not evaluation.over:
+            step = self._envs.step(evaluation.act(obs))
+            obs, steps = step.observations, steps + 1
+            evaluation.observe(step.rewards, step.mask, step.terminated | step.truncated)
+            if bar is not None and steps % 64 == 0:
+                bar.evaluation(evaluation.progress)
+        self._observations = obs
+        self._evaluation_steps += evaluation.steps
+        return from_training(self._trainer.finish(evaluation, self.steps, self._complete), self._seed)
 
     def close(self) -> None:
-        """Closes the folder, and the environments that were made here."""
+        """Closes ``out_dir``, and the environments that were made here."""
         self._trainer.close_folder()
-        self._lanes.close()
+        self._envs.close()
 
     def __enter__(self) -> Training:
         return self
@@ -312,26 +293,28 @@ class Training:
         self.close()
 
 
-def train(
-    env: EnvLike,
-    *,
-    requirements: Requirement | Iterable[Requirement],
-    objective: Objective | str | None = None,
-    rewards: RewardSpec | None = None,
-    total_steps: int = 1_000_000,
-    seed: int = 0,
-    num_envs: int | None = None,
-    scales: Mapping[str, float] | None = None,
-    folder: str | os.PathLike[str] | None = None,
-    existing: Literal["refuse", "replace", "resume"] = "refuse",
-    checkpoint_every: float = 60.0,
-    callback: Callable[[Iteration], object] | None = None,
-    progress: bool | None = None,
-    settings: Settings | None = None,
-) -> Policy:
-    """Trains one policy π(s, λ) that is good for all multipliers λ, in any environment of Gymnasium.
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
-    Run it with `acrl.Agent`, also with other bounds than those it was trained with.
+
+def _arguments_of(other: Callable[_P, object]) -> Callable[[Callable[..., _R]], Callable[_P, _R]]:
+    """Gives a function the signature of another callable, to which it passes its arguments on."""
+
+    def signed(function: Callable[..., _R]) -> Callable[_P, _R]:
+        signature = inspect.signature(other)
+        returned = inspect.signature(function).return_annotation
+        function.__signature__ = signature.replace(return_annotation=returned)  # type: ignore[attr-defined]
+        return function
+
+    return signed
+
+
+@names_renamed_arguments
+@_arguments_of(Training)
+def train(*args: Any, **kwargs: Any) -> Policy:  # noqa: D417 (those of Training)
+    """Trains one policy π(s, λ) for all multipliers λ, in any Gymnasium environment.
+
+    Run it with `acrl.Agent`, also with other bounds than those of the training.
 
     >>> import acrl
     >>> policy = acrl.train("CartPole-v1", objective=acrl.minimize("terminated"), total_steps=4096,
@@ -340,82 +323,60 @@ def train(
     >>> int(policy.predict([0.0, 0.0, 0.0, 0.0], [0.5])) in (0, 1)
     True
 
-    An episodic environment is taken as one that goes on for ever: where an episode ends the next one begins, and
-    averages are over all steps. See docs/python.md.
+    Episodes are concatenated to a continuing task: where one ends the next one begins, and averages are over all steps.
+    See docs/python.md.
 
     Args:
         env: An environment, a function that makes one, its id, or a vector environment.
-        requirements: What is required of the long-run averages per step.
-        objective: What to improve beside that; a reward's name is maximised.
-        rewards: How to find rewards: the names of the components of a vector reward; or a dict from names to components
-            and keys of ``info``; or a function ``rewards(obs, action, next_obs, reward, info)`` that returns a dict or
-            a vector. Without it "reward", "reward0" …, "cost", "terminated", "truncated" and the numbers of ``info``
-            are known.
-        total_steps: Steps of the environment, in all lanes; measuring what the policy settles at takes up to a
-            quarter of that on top of it, and several thousand steps at least. It is measured over whole episodes, and
-            over more of them until the averages are known to a hundredth of what they differ by.
-        seed: Same seed, same result, if the environment keeps to its seed.
+        requirements: Requirements on the long-run averages per step.
+        objective: The reward to optimise under the requirements; a reward's name is maximised.
+        rewards: Where the rewards are found: the names of the components of a vector reward; or a dict from names to
+            components and keys of ``info``; or a function ``rewards(obs, action, next_obs, reward, info)`` that returns
+            a dict or a vector. Default: "reward", "reward0" …, "cost", "terminated", "truncated" and the numbers of
+            ``info``.
+        total_steps: Environment steps, in all environments. The evaluation of the policy takes up to a quarter of
+            that on top of it, and several thousand steps at least: it measures whole episodes, and more of them until
+            the standard errors are a hundredth of the range of the averages.
+        seed: Seed of all randomness. The result is reproducible if the environment is.
         num_envs: Copies of the environment; default 16.
-        scales: The ranges of rewards' averages, by name, in units of which they are weighed against each other;
+        scales: Ranges of the rewards' averages by name, the units in which rewards are weighed against each other;
             default: measured.
-        folder: Keeps events, figures (also for TensorBoard) and checkpoints there.
-        existing: What to do with a training that is there already: "refuse", "replace" it or "resume" it. A resumed
-            training continues to the bit if the environment can be pickled with its state; else episodes begin anew.
+        out_dir: Folder for events, metrics (also for TensorBoard) and checkpoints.
+        if_exists: What to do with a training in ``out_dir``: "error", "overwrite" it or "resume" it. A resumed training
+            is bit-identical if the environment can be pickled with its state; else episodes begin anew.
             Such a checkpoint holds a pickle, which can run any code: resume only from folders that you trust.
         checkpoint_every: Seconds between two checkpoints.
-        callback: Is told of every iteration; what it returns stops the training if it is False.
-        progress: Whether to show a bar on standard error; default if that is a terminal.
-        settings: See `Settings`.
+        callback: Called with every `Iteration`; the training stops if it returns False.
+        progress: Show a progress bar on standard error, that of tqdm if it is installed; default: in a terminal or a
+            notebook.
+        settings: Hyperparameters, see `Settings`.
     """
-    training = Training(
-        env,
-        requirements=requirements,
-        objective=objective,
-        rewards=rewards,
-        total_steps=total_steps,
-        seed=seed,
-        num_envs=num_envs,
-        scales=scales,
-        folder=folder,
-        existing=existing,
-        checkpoint_every=checkpoint_every,
-        settings=settings,
-    )
-    with training, Progress(sys.stderr.isatty() if progress is None else progress, training.iterations) as bar:
-        with _Interrupt() as interrupt:
-            for event in training:
-                bar.iteration(event.iteration, event.steps, event.figures["reward"])
-                if interrupt.asked:
-                    if folder is not None:
-                        training.save_checkpoint()
-                    raise KeyboardInterrupt
-                if callback is not None and callback(event) is False:
-                    break
-        return from_training(training._finish(bar), training._seed)
+    with Training(*args, **kwargs) as training:
+        return training.run()
 
 
 class _Interrupt:
-    """Lets an iteration end before Ctrl-C acts, so that a checkpoint can be written; the second one acts at once."""
+    """Delays Ctrl-C to the end of an iteration, so that a checkpoint can be written; a second one acts at once."""
 
     def __init__(self) -> None:
-        self.asked = False
-        self._before: Any = None
+        self.requested = False
+        self._previous: Any = None
 
-    def _ask(self, *_: object) -> None:
-        if self.asked:
+    def _request(self, *_: object) -> None:
+        if self.requested:
             raise KeyboardInterrupt
-        self.asked = True
+        self.requested = True
 
     def __enter__(self) -> _Interrupt:
-        # Other threads cannot, and others' handlers stay.
-        ours = threading.current_thread() is threading.main_thread()
-        if ours and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-            self._before = signal.signal(signal.SIGINT, self._ask)
+        # Only the main thread can set handlers, and a user's handler stays.
+        main = threading.current_thread() is threading.main_thread()
+        if main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            self._previous = signal.signal(signal.SIGINT, self._request)
         return self
 
     def __exit__(self, *error: object) -> None:
-        if self._before is not None:
-            signal.signal(signal.SIGINT, self._before)
+        if self._previous is not None:
+            signal.signal(signal.SIGINT, self._previous)
 
 
 def _seed(seed: int) -> int:
@@ -424,20 +385,13 @@ def _seed(seed: int) -> int:
     return int(seed)
 
 
-def _settings(lanes: int, total: int, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of the learner: what is given, and defaults for environments of Python."""
-    unknown = [name for name in given if name not in Settings.__annotations__]
-    if unknown:
-        raise UnknownNameError(f"settings: unknown '{unknown[0]}', expected {', '.join(Settings.__annotations__)}")
-    settings = {
-        "segment": int(np.clip(_BATCH // lanes, 16, 512)),
-        "minibatch": 256,
-        "passes": 10,
-        "targets": "average",
-        "hidden": [128, 128],
-        "discount": 0.99,
-        "entropy": 0.02,
-        "advantage_floor": 0.01,
-        **given,
-    }
-    return {**settings, "lanes": lanes, "decisions": total, "hold": 1}
+def _checked(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings with known names; their values are checked by the learner."""
+    for name, value in settings.items():
+        if name in _names.SETTINGS:
+            raise UnknownNameError(f"settings: '{name}' is now '{_names.SETTINGS[name]}'")
+        if name not in Settings.__annotations__:
+            raise UnknownNameError(f"settings: unknown '{name}', expected {', '.join(Settings.__annotations__)}")
+        if name in _names.VALUES:
+            refuse_former_value(name, value)
+    return dict(settings)

@@ -32,7 +32,7 @@ def test_stable_baselines3_meets_all_four() -> None:
     run("sb3_ppo.py", FOUR)
 
 
-def test_a_loop_of_ones_own_meets_all_four() -> None:
+def test_cleanrl_loop_meets_all_four() -> None:
     pytest.importorskip("torch")
     run("cleanrl_loop.py", FOUR)
 
@@ -44,7 +44,7 @@ def test_rllib_meets_both_on_the_line() -> None:
 
 
 @pytest.mark.parametrize("name", ["sb3_ppo.py", "cleanrl_loop.py"])
-def test_without_training_the_exit_code_says_so(name: str) -> None:
+def test_exit_code_is_1_without_training(name: str) -> None:
     done = subprocess.run(
         [sys.executable, str(EXAMPLES / name), "--steps", "1", "--run", "2000"],
         capture_output=True,

@@ -55,14 +55,14 @@ def test_example_1_is_met_and_certified() -> None:
     assert a.weights.tolist() == [1 / (1 + sum(lam.values())), *(x / (1 + sum(lam.values())) for x in lam.values())]
 
 
-def test_the_update_is_the_papers() -> None:
+def test_dual_update_matches_the_paper() -> None:
     a = acrl.Agent(first_action, acrl.at_least("x", 0.5), step_size=1.0, epoch=4)
     assert [a.observe([r]) for r in [0, 1, 0, 0]] == [False, False, False, True]
     assert a.multipliers == {"x": 0.25}
     assert not a.certificate["x"].met
 
 
-def test_at_most_is_in_the_users_signs() -> None:
+def test_at_most_keeps_the_users_signs() -> None:
     a = acrl.Agent(first_action, acrl.at_most("power", 1.0), step_size=1.0, epoch=1)
     a.observe({"power": 3.0, "other": 7.0})
     assert a.averages == {"power": 3.0}
@@ -70,13 +70,13 @@ def test_at_most_is_in_the_users_signs() -> None:
     assert a.certificate["power"].shortfall == 2.0
 
 
-def test_both_sides_of_a_reward_have_names() -> None:
+def test_two_requirements_on_one_reward_get_distinct_names() -> None:
     a = acrl.Agent(first_action, [acrl.at_least("x", 0.1), acrl.at_most("x", 0.4)], epoch=1)
     a.observe({"x": 0.2})
     assert list(a.multipliers) == list(a.requirements) == ["x.min", "x.max"]
 
 
-def test_rewards_come_by_name_or_in_order() -> None:
+def test_rewards_are_accepted_by_name_or_in_order() -> None:
     one, two, three = agent(), agent(), agent(objective=True)
     one.observe({"r0": 1.0, "r1": 0.5, "r2": 0.0})
     two.observe([1.0, 0.5, 0.0])
@@ -104,7 +104,7 @@ class Half:
         return 0.5
 
 
-def test_an_edited_bound_acts_from_the_next_step_and_opens_a_ledger() -> None:
+def test_changed_bound_applies_from_the_next_step_and_opens_a_ledger() -> None:
     a = agent()
     run(a, 1000)
     before = a.multipliers
@@ -136,14 +136,14 @@ def test_auto_lengthens_the_epoch() -> None:
 
 
 def test_without_an_objective_weights_are_those_of_the_requirements() -> None:
-    a = agent(objective=False, multipliers={"r1": 1.0, "r2": 3.0})
+    a = agent(objective=False, init_multipliers={"r1": 1.0, "r2": 3.0})
     assert a.weights.tolist() == [0.25, 0.75]
 
 
-def test_scales_and_start_are_by_name_or_in_order() -> None:
-    a = agent(scales={"r2": 2.0, "r1": 1.0}, multipliers=[1.0, 2.0])
+def test_scales_and_init_multipliers_by_name_or_in_order() -> None:
+    a = agent(scales={"r2": 2.0, "r1": 1.0}, init_multipliers=[1.0, 2.0])
     assert a.multipliers == {"r1": 1.0, "r2": 2.0}
-    b = agent(scales=[1.0, 2.0], multipliers=np.array([1.0, 2.0]))
+    b = agent(scales=[1.0, 2.0], init_multipliers=np.array([1.0, 2.0]))
     run(a, 500)
     run(b, 500)
     assert a.multipliers == b.multipliers
@@ -163,7 +163,7 @@ class Learner:
         return obs, (state, deterministic)
 
 
-def test_predict_is_used_where_it_takes_multipliers() -> None:
+def test_predict_is_called_if_it_takes_multipliers() -> None:
     assert acrl.Agent(Thinker(), THIRD, deterministic=False).act(0) == (1, False)
     with pytest.raises(acrl.InputError, match=r"expected a callable policy\(obs, multipliers\)"):
         acrl.Agent(Learner(), THIRD)
@@ -184,11 +184,11 @@ def test_predict_is_used_where_it_takes_multipliers() -> None:
         ({"scales": [1.0]}, "scales: expected 2 numbers, found 1"),
         ({"scales": {"r1": 1.0}}, "scales: 'r2' is missing"),
         ({"scales": [1.0, 0.0]}, "the scale of 'r2' must be greater than 0"),
-        ({"multipliers": {"r1": 1.0, "r2": 0.0, "r3": 0.0}}, "unknown name 'r3'"),
-        ({"multipliers": [-1.0, 0.0]}, "multipliers are nonnegative"),
+        ({"init_multipliers": {"r1": 1.0, "r2": 0.0, "r3": 0.0}}, "unknown name 'r3'"),
+        ({"init_multipliers": [-1.0, 0.0]}, "multipliers are nonnegative"),
         ({"tolerance": float("nan")}, "the tolerance is nan"),
         ({"objective": 3}, "the objective is 3"),
-        ({"steering": "library"}, r"only an acrl\.Policy"),
+        ({"executor": "library"}, r"only an acrl\.Policy"),
     ],
 )
 def test_bad_settings_are_refused(options: dict[str, Any], message: str) -> None:
@@ -205,7 +205,7 @@ def test_bad_requirements_are_refused() -> None:
         acrl.Agent(monitoring)
 
 
-def test_bad_rewards_are_refused_and_leave_no_trace() -> None:
+def test_bad_rewards_are_refused_without_side_effects() -> None:
     a = agent()
     for rewards, message in [
         ({"r1": 1.0}, "the reward 'r2' is missing: found r1"),
@@ -245,7 +245,7 @@ def same(a: acrl.Agent, b: acrl.Agent) -> bool:
 
 
 @pytest.mark.parametrize("epoch", [10, "auto"])
-def test_saved_and_pickled_agents_go_on_to_the_bit(tmp_path: Path, epoch: Any) -> None:
+def test_saved_and_pickled_agents_continue_bit_identically(tmp_path: Path, epoch: Any) -> None:
     a = agent(epoch=epoch, scales=[1.0, 3.0])
     state = run(a, 1237)  # in mid-epoch
     a.save(tmp_path / "agent.json")
@@ -304,10 +304,10 @@ def trained(data: Path, bounds: dict[str, float] | None = None, **options: Any) 
     sides = {r.name: acrl.at_least if r.direction == "at_least" else acrl.at_most for r in policy.requirements}
     edited = [sides[name](name, bound) for name, bound in (bounds or {}).items()]
     agent = acrl.Agent(policy, edited or None, **options)
-    required, advice = list(agent.requirements.values()), policy.advice
+    required, advice = list(agent.requirements.values()), policy.execution_defaults
     auto = options.get("epoch", "auto") == "auto"
     length = options.get("epoch_start", advice.epoch) if auto else options["epoch"]
-    start = list(policy.start(required).values())
+    start = list(policy.init_multipliers(required).values())
     scales = list(policy.scales.values())
     dynamics = acrl._acrl.Dynamics(required, advice.step_size, length, auto, policy.objective_scale, scales, start)
     return agent, policy, dynamics
@@ -317,21 +317,21 @@ HARD = {"rate_near": 1.5, "rate_middle": 1.0, "rate_far": 0.8, "power": 0.5}
 
 
 @pytest.mark.parametrize(
-    ("bounds", "options", "steering"),
+    ("bounds", "options", "executor"),
     [
-        ({}, {"steering": "policy"}, "policy"),
+        ({}, {"executor": "policy"}, "policy"),
         ({}, {"epoch": 5}, "policy"),
-        ({}, {"steering": "library", "epoch": 20}, "library"),
-        (HARD, {"steering": "policy", "epoch_start": 50}, "library"),  # goes over to the library on the way
-        (HARD, {"steering": "policy", "epoch": 10}, "policy"),  # an epoch that is fixed says nothing
+        ({}, {"executor": "library", "epoch": 20}, "library"),
+        (HARD, {"executor": "policy", "epoch_start": 50}, "library"),  # goes over to the library on the way
+        (HARD, {"executor": "policy", "epoch": 10}, "policy"),  # a fixed epoch never lengthens
     ],
 )
-def test_an_agent_acts_as_the_program_does(
-    data: Path, tmp_path: Path, bounds: dict[str, float], options: dict[str, Any], steering: str
+def test_agent_matches_the_execution_of_the_program(
+    data: Path, tmp_path: Path, bounds: dict[str, float], options: dict[str, Any], executor: str
 ) -> None:
     agent, policy, dynamics = trained(data, bounds, **options)
     steps = 30_000
-    _, weights, rewards, _ = acrl._acrl.trace(policy._file, dynamics, options.get("steering", "policy"), steps, 5)
+    _, weights, rewards, _ = acrl._acrl.trace(policy._file, dynamics, options.get("executor", "policy"), steps, 5)
     others: list[acrl.Agent] = []
     for t in range(steps):
         if t in (steps // 3, 2 * steps // 3):  # at any time, it can be saved, and goes on alike
@@ -346,14 +346,14 @@ def test_an_agent_acts_as_the_program_does(
                 raise AssertionError(f"step {t}: {each._native.acting_weights()} and not {weights[t]}")
             each.observe(rewards[t])
     assert all(same(agent, other) for other in others)
-    assert agent.steering == steering
-    if steering == "policy":
+    assert agent.executor == executor
+    if executor == "policy":
         last = np.asarray(agent.multipliers)
         assert agent._native.acting_weights().tolist() == [1.0, *last.tolist()]
 
 
 def test_actions_are_those_of_the_policy(data: Path) -> None:
-    agent, policy, dynamics = trained(data, HARD, steering="policy", epoch_start=50)
+    agent, policy, dynamics = trained(data, HARD, executor="policy", epoch_start=50)
     seen, weights, rewards, _ = acrl._acrl.trace(policy._file, dynamics, "policy", 20_000, 3)
     changed = 0
     for t in range(20_000):
@@ -366,7 +366,7 @@ def test_actions_are_those_of_the_policy(data: Path) -> None:
             np.testing.assert_allclose(action, expected, rtol=1e-3, atol=1e-3)
             assert agent.act(seen[t].astype(np.float32)).shape == action.shape
             assert agent.act(seen[t].tolist()).tolist() == action.tolist()
-            changed += agent.steering == "library"
+            changed += agent.executor == "library"
         agent.observe(rewards[t])
     assert changed > 0
 
@@ -393,7 +393,7 @@ def test_bad_observations_are_refused(data: Path, obs: Any, message: str) -> Non
     assert agent.act(np.zeros(3)).shape == (2,)
 
 
-def test_drawn_actions_go_on_to_the_bit(data: Path, tmp_path: Path) -> None:
+def test_sampled_actions_continue_bit_identically(data: Path, tmp_path: Path) -> None:
     agent, policy, _ = trained(data, deterministic=False)
     first = [agent.act(np.ones(3)).tolist() for _ in range(20)]
     agent.save(tmp_path / "agent.json")
@@ -404,8 +404,8 @@ def test_drawn_actions_go_on_to_the_bit(data: Path, tmp_path: Path) -> None:
         assert [other.act(np.ones(3)).tolist() for _ in range(20)] == expected
 
 
-def test_an_action_that_is_held_is_saved(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(acrl.Policy, "hold", 3)
+def test_repeated_action_is_saved(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(acrl.Policy, "action_repeat", 3)
     agent, policy, _ = trained(data)
     held = agent.act(np.zeros(3)).tolist()
     agent.observe(np.zeros(4))
@@ -430,12 +430,12 @@ def test_the_diagnosis_of_a_trained_policy(data: Path) -> None:
         agent, policy, dynamics = trained(data, bounds, **options)
         assert agent.diagnosis.verdict == "converging"
         assert agent.diagnosis.sentence == "Nothing has been observed yet since the bounds were set."
-        _, _, rewards, told = acrl._acrl.trace(policy._file, dynamics, agent.steering, steps, 1)
+        _, _, rewards, text = acrl._acrl.trace(policy._file, dynamics, agent.executor, steps, 1)
         for row in rewards:
             agent.observe(row)
-        found = agent.diagnosis
+        found, diagnosis = agent.diagnosis, json.loads(text)
         # As the program says it; 2ⁿ steps have a middle that the agent remembers.
-        assert {"verdict": found.verdict, "names": list(found.names), "evidence": found.evidence} == json.loads(told)
+        assert {"verdict": found.verdict, "names": list(found.names), "evidence": found.evidence} == diagnosis
         return found
 
     easy = {"rate_near": 0.1, "rate_middle": 0.1, "rate_far": 0.05, "power": 2.0}
@@ -446,12 +446,12 @@ def test_the_diagnosis_of_a_trained_policy(data: Path) -> None:
     impossible = after({"rate_near": 9.0}, 4_096)
     assert impossible.verdict == "infeasible"
     assert "rate_near" in impossible.names
-    assert str(impossible).startswith("Infeasible: among all rewards seen in training, no mixture meets rate_near")
+    assert str(impossible).startswith("Infeasible: among all rewards observed in training, no mixture meets rate_near")
     # What it was trained for is possible, but it was not trained for long.
     assert after({}, 16_384, epoch_start=20).verdict == "policy_insufficient"
 
 
-def test_the_diagnosis_of_any_policy() -> None:
+def test_the_diagnosis_of_a_foreign_policy() -> None:
     a = agent()
     run(a, 100_000)
     assert a.diagnosis.verdict == "met"

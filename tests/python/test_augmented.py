@@ -19,7 +19,7 @@ MODES = ["NEXT_STEP", "SAME_STEP", "DISABLED"] if AUTORESET else [None]
 
 
 class Line(gymnasium.Env[Any, Any]):
-    """A walk on -2 … 2 whose step returns what it is told to."""
+    """A walk on -2 … 2 whose step has a configurable form."""
 
     def __init__(self, kind: str = "info", space: spaces.Space[Any] | None = None) -> None:
         self.kind = kind
@@ -84,7 +84,7 @@ def test_vector_rewards_and_costs_and_infos() -> None:
     assert step(costs, [0.5, 0.25, 0.25])[0] == -0.25 * 2 - 0.25 * 3
 
 
-def test_a_function_of_the_users() -> None:
+def test_rewards_from_a_user_function() -> None:
     seen = []
 
     def rewards(obs: Any, action: Any, next_obs: Any, reward: Any, info: dict[str, Any]) -> dict[str, float]:
@@ -124,8 +124,8 @@ def test_observations_are_flattened_and_the_environment_conforms(space: Any, wid
     assert seen[-2:].tolist() == [0.25, 0.75]
 
 
-def test_weights_are_drawn_by_seed_at_reset_and_on_the_way() -> None:
-    env = acrl.AugmentedEnv(Line(), **TASK, every=3)
+def test_weights_are_sampled_by_seed_at_reset_and_every_n_steps() -> None:
+    env = acrl.AugmentedEnv(Line(), **TASK, resample_every=3)
     first = [env.reset(seed=7)[0].tolist(), *(env.step(0)[0].tolist() for _ in range(10))]
     again = [env.reset(seed=7)[0].tolist(), *(env.step(0)[0].tolist() for _ in range(10))]
     assert first == again
@@ -134,8 +134,8 @@ def test_weights_are_drawn_by_seed_at_reset_and_on_the_way() -> None:
     assert env.reset()[0].tolist() != env.reset()[0].tolist()
 
 
-def test_the_weights_that_are_seen_may_be_larger() -> None:
-    env = acrl.AugmentedEnv(Line(), **TASK, gain=4.0)
+def test_weight_scale_multiplies_observed_weights() -> None:
+    env = acrl.AugmentedEnv(Line(), **TASK, weight_scale=4.0)
     env.reset(seed=0, options={"weights": [0.25, 0.75]})
     seen, reward, _, _, info = env.step(1)
     assert env.observation_space.contains(seen)
@@ -143,17 +143,17 @@ def test_the_weights_that_are_seen_may_be_larger() -> None:
     assert info["weights"].tolist() == [0.25, 0.75]
     assert reward == 0.25 * info["rewards"]["reward"] - 0.75 * info["rewards"]["cost"]
     assert env.augment(np.zeros(1), [1.0])[1:].tolist() == [2.0, 2.0]
-    envs = acrl.AugmentedVectorEnv(SyncVectorEnv([Line]), **TASK, gain=4.0)
+    envs = acrl.AugmentedVectorEnv(SyncVectorEnv([Line]), **TASK, weight_scale=4.0)
     assert envs.reset(options={"weights": [0.25, 0.75]})[0][0, 1:].tolist() == [1.0, 3.0]
     assert envs.augment(np.zeros((1, 1)), [1.0])[0, 1:].tolist() == [2.0, 2.0]
 
 
 def test_samplers_cover_the_simplex_and_its_faces() -> None:
-    for sampler, least, most in [("simplex", 0.0, 0.0), ("corners", 0.4, 0.6)]:
+    for sampler, least, most in [("simplex", 0.0, 0.0), ("faces", 0.4, 0.6)]:
         env = acrl.AugmentedEnv(
             Line(),
             requirements=[acrl.at_least(n, 0) for n in "abc"],
-            sampler=sampler,  # type: ignore[arg-type]
+            weight_sampler=sampler,  # type: ignore[arg-type]
         )
         env.reset(seed=0)
         drawn = np.array([env.reset()[1]["weights"] for _ in range(2000)])
@@ -164,9 +164,9 @@ def test_samplers_cover_the_simplex_and_its_faces() -> None:
 
 def test_bad_settings_are_refused() -> None:
     changes: list[tuple[dict[str, Any], str]] = [
-        ({"sampler": "all"}, "the sampler is 'all'"),
-        ({"every": 0}, "every is 0"),
-        ({"gain": 0.0}, "the gain is 0"),
+        ({"weight_sampler": "all"}, "weight_sampler is 'all'"),
+        ({"resample_every": 0}, "resample_every is 0"),
+        ({"weight_scale": 0.0}, "weight_scale is 0"),
         ({"rewards": "reward"}, "rewards is 'reward'"),
         ({"objective": None, "requirements": []}, "nothing to achieve"),
     ]
@@ -226,7 +226,7 @@ def test_a_good_environment_passes_the_check() -> None:
 
 
 class Moody(Line):
-    """Does not repeat itself."""
+    """Is not reproducible."""
 
     visits = 0
 
@@ -274,12 +274,10 @@ class Brief(Line):
         return obs, reward, True, False, info
 
 
-def test_the_check_takes_whatever_training_takes() -> None:
+def test_check_env_accepts_the_environments_of_training() -> None:
     brief = acrl.check_env(Brief, **TASK, steps=50)
     assert brief.episodes == 51
-    assert brief.remarks == (
-        "every episode ended in its first step: nothing that is done has an effect on what is seen later",
-    )
+    assert brief.remarks == ("every episode ended in its first step: no action has an effect on later observations",)
     envs = SyncVectorEnv([Line, Line])
     report = acrl.check_env(envs, **TASK, steps=99)
     assert (report.steps, report.episodes) == (100, 2)
@@ -371,8 +369,8 @@ def test_vector_environments(mode: Any, function: bool) -> None:
     assert envs.closed
 
 
-def test_weights_of_lanes_are_drawn_on_the_way() -> None:
-    envs = acrl.AugmentedVectorEnv(SyncVectorEnv([Line, Line]), **TASK, every=3)
+def test_vector_env_resamples_weights_every_n_steps() -> None:
+    envs = acrl.AugmentedVectorEnv(SyncVectorEnv([Line, Line]), **TASK, resample_every=3)
     seen = [envs.reset(seed=7)[0], *(envs.step(np.array([0, 1]))[0] for _ in range(9))]
     changes = [(a[:, 1:] != b[:, 1:]).any(axis=1).tolist() for a, b in pairwise(seen)]
     assert changes == [[False] * 2, [False] * 2, [True] * 2] * 3
@@ -385,7 +383,7 @@ def test_weights_of_lanes_are_drawn_on_the_way() -> None:
         envs.reset(options={"weights": [1, 1, 1]})
 
 
-def test_it_can_be_pickled() -> None:
+def test_augmented_env_can_be_pickled() -> None:
     env = acrl.AugmentedEnv(Line(), **TASK)
     env.reset(seed=3)
     other = pickle.loads(pickle.dumps(env))

@@ -1,4 +1,4 @@
-"""What docs/python.md shows is true."""
+"""The code blocks of docs/python.md."""
 
 import re
 from pathlib import Path

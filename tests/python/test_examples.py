@@ -1,4 +1,4 @@
-"""The scripts of examples/ that need nothing but Gymnasium, and what those with other learners share."""
+"""The scripts of examples/ that need nothing but Gymnasium, and the common parts of the others."""
 
 import importlib
 from pathlib import Path
@@ -31,7 +31,7 @@ def test_the_list_of_examples_is_complete() -> None:
     assert missing == []
 
 
-def test_an_environment_of_ones_own(load: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_own_environment_example(load: Any, capsys: pytest.CaptureFixture[str]) -> None:
     agent = load("own_environment").main(["--run", "100000"])
     said = capsys.readouterr().out
     assert all(entry.met for entry in agent.certificate.values()), said

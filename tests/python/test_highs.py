@@ -1,4 +1,4 @@
-"""Exact answers beside those of an LP solver, on random models of every kind.
+"""Exact solutions compared with an LP solver, on random models of every kind.
 
 HiGHS solves Kallenberg's LP, which is right for every finite model: x is where time is spent in the long run, y how one
 gets there. With d the initial distribution, x ≥ 0 and y ≥ 0:
@@ -379,7 +379,7 @@ class Question:
         ]
 
     def ask(self, gap: float = 1e-6) -> acrl.Solution:
-        """What acrl says."""
+        """The solution of acrl."""
         rewards = {f"r{i}": scale * r for i, (scale, r) in enumerate(zip(self.scales, self.posed.rewards, strict=True))}
         requirements = [
             (acrl.at_least if self.signs[i + 1] > 0 else acrl.at_most)(
@@ -474,19 +474,19 @@ def test_optimum_and_prices_are_those_of_the_linear_program(kind: str, seed: int
 
 
 def check_mixture(asked: Question, answer: acrl.Solution) -> None:
-    """The rules of the mixture have the values that are told, and the mixture meets the requirements."""
+    """The policies of the mixture have the reported values, and the mixture meets the requirements."""
     names = ["r0", *(f"q{i}" for i in range(len(asked.bounds)))]
     units = asked.scales * asked.units
     states = np.arange(len(asked.posed.start))
     total = np.zeros(len(names))
     for part in answer.mixture:
-        chain = (asked.posed.moves[states, part.rule] + np.eye(len(states))) / 2
+        chain = (asked.posed.moves[states, part.actions] + np.eye(len(states))) / 2
         for _ in range(45):  # the chain, run for 2^45 steps, or until nothing changes
             before, chain = chain, chain @ chain
             chain /= chain.sum(axis=1, keepdims=True)
             if np.abs(chain - before).max() < 1e-14:
                 break
-        values = asked.scales * (asked.posed.rewards[:, states, part.rule] @ (asked.posed.start @ chain))
+        values = asked.scales * (asked.posed.rewards[:, states, part.actions] @ (asked.posed.start @ chain))
         assert np.abs((values - [part.values[name] for name in names]) / units).max() <= 1e-6
         total += part.weight * np.array([part.values[name] for name in names])
     assert sum(part.weight for part in answer.mixture) == pytest.approx(1.0, abs=1e-9)
@@ -591,7 +591,7 @@ def test_conflicts_and_relaxations_are_those_of_the_linear_program(kind: str, se
     assert answer.relax.uniform == pytest.approx(-slack, abs=3e-6)
     for i in everyone:
         others = [conditions[j] for j in everyone if j != i]
-        said, possible = answer.relax.alone[f"q{i}"], occupancies.slack(others)
+        said, possible = answer.relax.single[f"q{i}"], occupancies.slack(others)
         if abs(possible) < 1e-6:
             continue  # too close to call
         if possible < 0:
@@ -616,7 +616,7 @@ def test_the_linear_programs_agree_with_each_other() -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("kind", ["communicating", "multichain", "transient", "deterministic"])
-def test_a_model_checker_says_the_same(kind: str, seed: int, tmp_path: Path) -> None:
+def test_storm_agrees(kind: str, seed: int, tmp_path: Path) -> None:
     """Storm approximates the set of values that can be had. Installed by `make check-slow` alone: it is large."""
     stormpy: Any = pytest.importorskip("stormpy")
     for possible in (True, False):

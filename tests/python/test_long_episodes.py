@@ -1,4 +1,4 @@
-"""What `acrl.train` and `acrl.Agent` know of rewards that are rare, in long episodes, or never come."""
+"""Training and execution with rare rewards, long episodes, and rewards that never occur."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EPISODE, BURST = 1000, 50
 
 
 class Bursts(gymnasium.Env[Any, Any]):
-    """Now and then there is a hazard, a cost of 1 a step: .08 on average for who stays, which is rewarded, else .006.
+    """Now and then there is a hazard, a cost of 1 a step: 0.08 on average with the rewarded action, else 0.006.
 
     A goal is never reached.
     """
@@ -81,7 +81,7 @@ def held(policy: acrl.Policy, multiplier: float, episodes: int) -> float:
     return total / (episodes * EPISODE)
 
 
-def test_what_a_policy_settles_at_is_known_as_well_as_it_says(policy: acrl.Policy, tmp_path: Path) -> None:
+def test_library_standard_errors_cover_long_run_averages(policy: acrl.Policy, tmp_path: Path) -> None:
     entries = library(policy, tmp_path)
     assert len(entries) >= 6
     for entry in entries:
@@ -94,7 +94,7 @@ def test_what_a_policy_settles_at_is_known_as_well_as_it_says(policy: acrl.Polic
         assert 0.0005 < error < 0.05, entry
 
 
-def test_ranges_are_those_of_averages_and_tolerances_are_small(policy: acrl.Policy) -> None:
+def test_ranges_come_from_long_run_averages_and_tolerances_are_small(policy: acrl.Policy) -> None:
     # In a step it is 0 or 1, and averages over an epoch of 400 steps deviate by .1 or so.
     assert 0.04 < policy.scales["cost"] < 0.4
     agent = acrl.Agent(policy, acrl.at_most("cost", 0.03))
@@ -103,7 +103,7 @@ def test_ranges_are_those_of_averages_and_tolerances_are_small(policy: acrl.Poli
     assert tolerance < 0.1 * 0.03
 
 
-def test_bounds_of_rare_costs_are_kept_and_the_multiplier_arrives(policy: acrl.Policy) -> None:
+def test_rare_costs_stay_within_bounds_and_the_multiplier_converges(policy: acrl.Policy) -> None:
     costs = []
     for bound in (0.03, 0.05):
         agent = acrl.Agent(policy, acrl.at_most("cost", bound))
@@ -116,7 +116,7 @@ def test_bounds_of_rare_costs_are_kept_and_the_multiplier_arrives(policy: acrl.P
     assert costs[1] > costs[0], "what is allowed is used"
 
 
-def test_what_the_policy_cannot_do_is_not_called_a_short_epoch(policy: acrl.Policy) -> None:
+def test_insufficient_policy_is_not_diagnosed_as_short_epoch(policy: acrl.Policy) -> None:
     agent = acrl.Agent(policy, acrl.at_most("cost", 0.001))
     for k in range(4):
         run(agent, 20_000, seed=k)
@@ -126,7 +126,7 @@ def test_what_the_policy_cannot_do_is_not_called_a_short_epoch(policy: acrl.Poli
         assert found.verdict == "policy_insufficient" or str(found).startswith("Not decided yet"), found
 
 
-def test_a_reward_that_never_changed_is_not_met_and_is_named() -> None:
+def test_constant_reward_is_violated_and_named_as_unobserved() -> None:
     requirements = [acrl.at_least("goal", 0.0035), acrl.at_most("cost", 0.05)]
     policy = acrl.train(Bursts, requirements=requirements, total_steps=16_384, num_envs=8)
     agent = acrl.Agent(policy)
@@ -134,5 +134,5 @@ def test_a_reward_that_never_changed_is_not_met_and_is_named() -> None:
     assert agent.averages["goal"] == 0.0
     assert not agent.certificate["goal"].met
     found = agent.diagnosis
-    assert (found.verdict, found.unseen) == ("policy_insufficient", ("goal",)), found
+    assert (found.verdict, found.unobserved_rewards) == ("policy_insufficient", ("goal",)), found
     assert "never saw the reward of goal change" in str(found)

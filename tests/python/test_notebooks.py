@@ -39,5 +39,5 @@ def test_notebook(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_outputs_are_not_kept(path: Path) -> None:
+def test_notebooks_are_committed_without_outputs(path: Path) -> None:
     assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in cells(path))

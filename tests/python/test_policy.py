@@ -1,4 +1,4 @@
-"""Trained policies from files."""
+"""Trained policies and their files."""
 
 import pickle
 import threading
@@ -20,13 +20,13 @@ def observations(policy: acrl.Policy, n: int) -> Any:
     return np.random.default_rng(0).uniform(low, high, size=(n, len(low)))
 
 
-def test_a_policy_knows_what_it_was_trained_for(policy: acrl.Policy) -> None:
+def test_policy_metadata(policy: acrl.Policy) -> None:
     assert policy.objective == acrl.maximize("sum_rate")
     assert policy.requirements[3] == acrl.at_most("power", 1.0)
     assert len(policy.observation_space) == 3
-    assert policy.action_space == [acrl.Choice(3), acrl.Number(0.0, 4.0)]
-    assert policy.advice.step_size > 0
-    assert list(policy.scales) == list(policy.start()) == [r.name for r in policy.requirements]
+    assert policy.action_space == [acrl.DiscreteAction(3), acrl.ContinuousAction(0.0, 4.0)]
+    assert policy.execution_defaults.step_size > 0
+    assert list(policy.scales) == list(policy.init_multipliers()) == [r.name for r in policy.requirements]
     assert "wireless.safetensors" in repr(policy)
 
 
@@ -46,13 +46,13 @@ def test_a_batch_and_single_observations_agree(policy: acrl.Policy) -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
-def test_any_kind_and_layout_of_numbers_will_do(policy: acrl.Policy, dtype: Any) -> None:
+def test_predict_accepts_any_dtype_and_memory_layout(policy: acrl.Policy, dtype: Any) -> None:
     seen = np.asfortranarray(np.ones((6, 3), dtype=dtype))[::2]
     assert policy.predict(seen, [0, 1, 0, 1]).tolist() == policy.predict(np.ones((3, 3)), [0.0, 1.0, 0.0, 1.0]).tolist()
     assert policy.predict(np.ones((0, 3)), [0, 1, 0, 1]).shape == (0, 2)
 
 
-def test_actions_are_drawn_by_seed(data: Path, policy: acrl.Policy) -> None:
+def test_sampled_actions_depend_on_the_seed(data: Path, policy: acrl.Policy) -> None:
     seen = observations(policy, 50)
     path = data / "wireless.safetensors"
     drawn = [acrl.Policy.load(path, seed=seed).predict(seen, np.ones(4), deterministic=False) for seed in [1, 1, 2]]
@@ -98,11 +98,11 @@ def test_damaged_and_other_files_are_refused(tmp_path: Path, data: Path) -> None
         acrl.Policy.load(tmp_path / "none.safetensors")
 
 
-def test_an_agent_takes_everything_from_its_policy(policy: acrl.Policy) -> None:
+def test_agent_defaults_come_from_its_policy(policy: acrl.Policy) -> None:
     agent = acrl.Agent(policy)
     assert list(agent.requirements.values()) == policy.requirements
-    assert agent.multipliers == policy.start()
-    assert agent.epoch == policy.advice.epoch
+    assert agent.multipliers == policy.init_multipliers()
+    assert agent.epoch == policy.execution_defaults.epoch
     assert len(agent.weights) == 5
     edited = acrl.Agent(policy, acrl.at_most("power", 0.5))
     assert edited.requirements["power"].bound == 0.5
@@ -110,8 +110,8 @@ def test_an_agent_takes_everything_from_its_policy(policy: acrl.Policy) -> None:
         acrl.Agent(policy, acrl.at_least("power", 0.5))
 
 
-@pytest.mark.parametrize("steering", ["policy", "library"])
-def test_an_agent_goes_on_to_the_bit(policy: acrl.Policy, tmp_path: Path, steering: Any) -> None:
+@pytest.mark.parametrize("executor", ["policy", "library"])
+def test_saved_agent_of_a_policy_continues_bit_identically(policy: acrl.Policy, tmp_path: Path, executor: Any) -> None:
     def run(agent: acrl.Agent, first: int, count: int) -> list[list[float]]:
         actions = []
         for t in range(first, first + count):
@@ -122,7 +122,7 @@ def test_an_agent_goes_on_to_the_bit(policy: acrl.Policy, tmp_path: Path, steeri
             actions.append(action.tolist())
         return actions
 
-    agent = acrl.Agent(policy, steering=steering, epoch=7)
+    agent = acrl.Agent(policy, executor=executor, epoch=7)
     run(agent, 0, 100)
     agent.save(tmp_path / "agent.json")
     loaded = acrl.Agent.load(tmp_path / "agent.json", policy)
@@ -133,9 +133,9 @@ def test_an_agent_goes_on_to_the_bit(policy: acrl.Policy, tmp_path: Path, steeri
     assert loaded.averages == agent.averages
 
 
-def test_an_action_is_held_for_as_long_as_the_policy_says(policy: acrl.Policy, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(acrl.Policy, "hold", 3)
-    agent = acrl.Agent(policy, steering="policy")
+def test_action_repeat_follows_the_policy(policy: acrl.Policy, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(acrl.Policy, "action_repeat", 3)
+    agent = acrl.Agent(policy, executor="policy")
     seen = observations(policy, 6)
     held = []
     for obs in seen:

@@ -32,7 +32,7 @@ def test_help_names_the_program_as_it_is_called() -> None:
     assert program().stdout.startswith("Constrained reinforcement learning")
 
 
-def test_results_go_to_standard_output_and_the_status_says_how_they_are() -> None:
+def test_results_on_stdout_and_verdict_in_exit_code() -> None:
     done = program("solve", "monitoring", "--json")
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout)["status"] == "optimal"
@@ -50,14 +50,14 @@ def test_results_go_to_standard_output_and_the_status_says_how_they_are() -> Non
         (["run", "monitoring", "--steps", "-1"], "expected a whole number from 1 to 1e15"),
     ],
 )
-def test_mistakes_are_told_without_a_traceback(words: list[str], message: str) -> None:
+def test_user_errors_have_no_traceback(words: list[str], message: str) -> None:
     done = program(*words)
     assert (done.returncode, done.stdout) == (2, "")
     assert message in done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_the_page_says_how_to_make_it_again(tmp_path: Path) -> None:
+def test_report_contains_the_command(tmp_path: Path) -> None:
     done = program("run", "monitoring", "--steps", "2000", "--folder", "out", cwd=tmp_path)
     assert done.returncode in (0, 1), done.stderr
     page = json.loads((tmp_path / "out" / "report.json").read_text("utf-8"))
@@ -65,7 +65,7 @@ def test_the_page_says_how_to_make_it_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="there are no pipes of this kind")
-def test_a_reader_that_goes_away_is_no_error() -> None:
+def test_closed_pipe_is_no_error() -> None:
     reader, writer = os.pipe()
     os.close(reader)
     command = [sys.executable, "-m", "acrl", "problems"]
@@ -75,7 +75,7 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="there are no signals")
-def test_ctrl_c_stops_it_and_reports_what_there_is(tmp_path: Path) -> None:
+def test_ctrl_c_stops_and_reports_partial_results(tmp_path: Path) -> None:
     events = tmp_path / "run" / "events.jsonl"
     words = ["run", "monitoring", "--steps", "1e12", "--runs", "1", "--folder", str(tmp_path / "run"), "--json"]
     running = subprocess.Popen(

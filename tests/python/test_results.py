@@ -44,7 +44,7 @@ def toggle() -> acrl.FiniteModel:
     return acrl.FiniteModel(stay_or_go, {"a": [1, 0], "b": [0, 1], "<moves>": [[0, 1], [0, 1]]})
 
 
-def test_runs_are_those_of_the_program(monitoring: acrl.Run) -> None:
+def test_run_matches_the_program(monitoring: acrl.Run) -> None:
     told = program("run", "monitoring", "--runs", "3", "--steps", "20000", "--seed", "3")
     assert json.loads(monitoring.to_json()) == told
     assert monitoring.averages == told["averages"]
@@ -56,7 +56,7 @@ def test_runs_are_those_of_the_program(monitoring: acrl.Run) -> None:
     assert monitoring.specification.requirements[0] == acrl.at_least("r1", 1 / 3)
 
 
-def test_runs_of_a_policy_are_those_of_the_program(data: Path) -> None:
+def test_run_of_a_policy_matches_the_program(data: Path) -> None:
     path = data / "wireless.safetensors"
     power = acrl.at_most("power", 0.9)
     told = program("run", str(path), "--require", "power<=0.9", "--steps", "3000", "--seed", "1")
@@ -68,10 +68,10 @@ def test_runs_of_a_policy_are_those_of_the_program(data: Path) -> None:
     assert found.policy is not None
     assert found.policy["method"] == "a_crl"
     assert found.requirements["power"].bound == 0.9
-    zero = acrl.run(path, steps=500, start="zero", steering="policy", epoch=20, step_size=0.1, tolerance=0.1)
+    zero = acrl.run(path, steps=500, init_multipliers="zero", executor="policy", epoch=20, step_size=0.1, tolerance=0.1)
     assert set((zero.start or {}).values()) == {0.0}
-    assert (zero.epoch, zero.step_size, zero.tolerance, zero.steering) == (20, 0.1, 0.1, "policy")
-    assert acrl.run(path, steps=500, start={"power": 2.0}).start == {**(zero.start or {}), "power": 2.0}
+    assert (zero.epoch, zero.step_size, zero.tolerance, zero.executor) == (20, 0.1, 0.1, "policy")
+    assert acrl.run(path, steps=500, init_multipliers={"power": 2.0}).start == {**(zero.start or {}), "power": 2.0}
 
 
 def test_a_model_of_arrays_runs() -> None:
@@ -87,21 +87,21 @@ def test_a_model_of_arrays_runs() -> None:
     assert repr(hard).startswith("<acrl.Run 0 of 2 requirements met (infeasible): a 0.5")
 
 
-def test_the_course_ends_where_the_averages_are(monitoring: acrl.Run) -> None:
-    course = monitoring.course
-    assert course is not None
-    assert course.steps[-1] == 20_000
-    assert (np.diff(course.steps) > 0).all()
-    assert course.objective is not None
+def test_history_ends_at_the_final_averages(monitoring: acrl.Run) -> None:
+    history = monitoring.history
+    assert history is not None
+    assert history.steps[-1] == 20_000
+    assert (np.diff(history.steps) > 0).all()
+    assert history.objective is not None
     for name in ("r1", "r2"):
-        mean, least, most = course.averages[name][-1]
+        mean, least, most = history.averages[name][-1]
         assert mean == pytest.approx(monitoring.averages[name])
         assert least <= mean <= most
-        assert course.shortfalls[name][-1] == pytest.approx(monitoring.requirements[name].certificate)
-        assert (course.multipliers[name] >= 0).all()
-    frame = course.to_dataframe("pandas")
-    assert len(frame) == 2 * len(course.steps)
-    assert "moments of 20000 steps" in repr(course)
+        assert history.shortfalls[name][-1] == pytest.approx(monitoring.requirements[name].certified_shortfall)
+        assert (history.multipliers[name] >= 0).all()
+    frame = history.to_dataframe("pandas")
+    assert len(frame) == 2 * len(history.steps)
+    assert "points of 20000 steps" in repr(history)
 
 
 def test_a_run_is_a_table(monitoring: acrl.Run) -> None:
@@ -121,7 +121,9 @@ def test_a_run_is_a_table(monitoring: acrl.Run) -> None:
     assert list(free.to_dataframe().index) == []
 
 
-def test_polars_will_do_and_without_either_that_is_told(monitoring: acrl.Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dataframes_by_polars_and_error_without_either_library(
+    monitoring: acrl.Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     hide(monkeypatch, "pandas")
     assert isinstance(monitoring.to_dataframe(), pl.DataFrame)
     with pytest.raises(ImportError, match=r"to_dataframe\('pandas'\) needs pandas: pip install pandas"):
@@ -148,7 +150,7 @@ def hide(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name in names else found(name))
 
 
-def test_html_is_escaped_and_takes_its_colours_from_the_notebook() -> None:
+def test_html_is_escaped_and_inherits_colours() -> None:
     found = acrl.run(toggle(), requirements=acrl.at_most("<moves>", 0.5), steps=1000)
     text = found._repr_html_()
     assert "&lt;moves&gt;" in text
@@ -185,7 +187,7 @@ def test_pictures_of_other_results(tmp_path: Path) -> None:
     assert [bar.get_width() for bar in bars] == pytest.approx(list(easy.multipliers.values()))
 
 
-def test_pages_are_written_as_the_program_does(monitoring: acrl.Run, tmp_path: Path) -> None:
+def test_reports_match_those_of_the_program(monitoring: acrl.Run, tmp_path: Path) -> None:
     words = ["run", "monitoring", "--runs", "3", "--steps", "20000", "--seed", "3", "--folder", str(tmp_path / "a")]
     program(*words)
     assert monitoring.save_report(tmp_path / "b") == tmp_path / "b" / "report.html"
@@ -202,7 +204,7 @@ def test_pages_are_written_as_the_program_does(monitoring: acrl.Run, tmp_path: P
         monitoring.save_report(tmp_path / "file")
 
 
-def test_runs_of_python_are_runs_too(monitoring: acrl.Run, tmp_path: Path) -> None:
+def test_run_from_json_of_a_gymnasium_run(monitoring: acrl.Run, tmp_path: Path) -> None:
     told = json.loads(monitoring.to_json())
     snapshots = monitoring._snapshots
     copy = acrl.Run._from_json(told, snapshots, name="mine")
@@ -214,15 +216,16 @@ def test_runs_of_python_are_runs_too(monitoring: acrl.Run, tmp_path: Path) -> No
     curves = [next(b for b in p["blocks"] if b["kind"] == "figure")["content"] for p in (page, first)]
     assert curves[0] == curves[1]
     bare = acrl.Run._from_json({**told, "more": 1})
-    assert bare.course is None
+    assert bare.history is None
     assert json.loads(bare.to_json())["more"] == 1
     assert len(bare.plot().axes) == 2
     bare.save_report(tmp_path / "bare.html")
     with pytest.raises(acrl.InputError, match="these are no results of runs"):
         acrl.Run._from_json({**told, "seed": "x"}).save_report(tmp_path)
-    wrong = [{**snapshots[0], "averages": []}]
+    data = json.dumps(told)
+    wrong = json.dumps([{**snapshots[0], "averages": []}])
     with pytest.raises(acrl.InputError, match=r"the snapshot at step \d+ is about 0 averages, 2 multipliers"):
-        acrl._acrl.run_report(monitoring.to_json(), json.dumps(wrong), "", "")
+        acrl._acrl.run_report(data, wrong, "", "")
 
 
 def test_comparisons(tmp_path: Path) -> None:
@@ -243,7 +246,7 @@ def test_comparisons(tmp_path: Path) -> None:
     assert acrl.compare(toggle(), requirements=acrl.at_least("a", 0.4), methods=["fixed_weights"], steps=1000).methods
 
 
-def test_solutions_are_those_of_the_program(tmp_path: Path) -> None:
+def test_solution_matches_the_program(tmp_path: Path) -> None:
     found, told = acrl.solve("queue"), program("solve", "queue")
     ours = json.loads(found.to_json())
     assert {**ours, "seconds": 0} == {**told, "seconds": 0}
@@ -298,11 +301,11 @@ def test_results_can_be_pickled(monitoring: acrl.Run, tmp_path: Path) -> None:
         (lambda: RUN("monitoring", epoch="long"), acrl.InputError, "the epoch is 'long'"),
         (lambda: acrl.run("monitoring", step_size=float("nan")), acrl.InputError, "step_size is nan"),
         (lambda: acrl.run("monitoring", tolerance=0), acrl.InputError, "tolerance is 0, expected a number greater"),
-        (lambda: acrl.run("monitoring", start="zero"), acrl.InputError, "is for policies that were trained"),
-        (lambda: RUN("monitoring", start="x"), acrl.InputError, "the start is 'x'"),
-        (lambda: RUN("monitoring", steering="x"), acrl.InputError, "the steering is 'x'"),
+        (lambda: acrl.run("monitoring", init_multipliers="zero"), acrl.InputError, "is for policies that were trained"),
+        (lambda: RUN("monitoring", init_multipliers="x"), acrl.InputError, "init_multipliers is 'x'"),
+        (lambda: RUN("monitoring", executor="x"), acrl.InputError, "the executor is 'x'"),
         (lambda: acrl.run("monitoring", objective="r9"), acrl.InputError, "unknown reward 'r9'"),
-        (lambda: RUN(3), acrl.InputError, "3 is nothing to work on, expected an acrl.FiniteModel"),
+        (lambda: RUN(3), acrl.InputError, "3 is no problem, model or policy, expected an acrl.FiniteModel"),
         (lambda: acrl.run("planar"), acrl.InputError, "planar is continuous: a policy is needed"),
         (lambda: acrl.run("nowhere"), acrl.FileError, "nowhere: no such file, and no bundled problem of that name"),
         (lambda: acrl.run("no.safetensors"), acrl.FileError, "no.safetensors"),
@@ -314,15 +317,15 @@ def test_results_can_be_pickled(monitoring: acrl.Run, tmp_path: Path) -> None:
             acrl.InputError,
             "no pid_lagrangian for finite",
         ),
-        (lambda: acrl.compare("monitoring", trainings=2), acrl.InputError, "for continuous problems"),
+        (lambda: acrl.compare("monitoring", train_seeds=2), acrl.InputError, "for continuous problems"),
     ],
 )
-def test_bad_questions_are_refused(ask: Callable[[], object], error: type[Exception], message: str) -> None:
+def test_bad_arguments_are_refused(ask: Callable[[], object], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         ask()
 
 
-def test_a_policy_is_not_trained_for_everything(data: Path) -> None:
+def test_requirements_outside_the_training_are_refused(data: Path) -> None:
     path = data / "wireless.safetensors"
     with pytest.raises(acrl.InputError, match="was not trained for"):
         acrl.run(path, requirements=acrl.at_least("power", 0.1))
@@ -353,7 +356,7 @@ def test_long_work_can_be_interrupted(work: Callable[[Path], object], tmp_path: 
         signal.signal(signal.SIGALRM, before)
 
 
-def test_other_threads_go_on() -> None:
+def test_other_threads_run_during_long_calls() -> None:
     found: list[Any] = []
     threads = [threading.Thread(target=lambda: found.append(acrl.run("monitoring", **SHORT))) for _ in range(4)]
     for thread in threads:

@@ -1,4 +1,4 @@
-"""Threads, forks, pickles, calls from within calls."""
+"""Threads, forks, pickles, reentrant calls."""
 
 import copy
 import gc
@@ -32,7 +32,7 @@ def policy(data: Path) -> acrl.Policy:
 
 
 def use(policy: acrl.Policy, agent: acrl.Agent) -> tuple[list[Any], list[Any], float | None]:
-    """Of everything a bit."""
+    """A few calls of each kind."""
     batch = policy.predict(np.ones((100, 3)), np.ones(4))
     single = agent.act(np.ones(3))
     agent.observe(np.zeros(5))
@@ -81,7 +81,7 @@ def run_threads(*work: Callable[[], object]) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
-def test_a_forked_child_goes_on(policy: acrl.Policy) -> None:
+def test_agent_continues_in_a_forked_child(policy: acrl.Policy) -> None:
     agent = acrl.Agent(policy)
     expected = use(policy, agent)
 
@@ -186,7 +186,7 @@ class Broken:
         raise RuntimeError("broken")
 
 
-def test_errors_of_the_users_own_code_come_through() -> None:
+def test_exceptions_of_user_code_propagate() -> None:
     def policy(_obs: Any, _multipliers: Any) -> int:
         raise RuntimeError("no idea")
 
@@ -200,20 +200,20 @@ def test_errors_of_the_users_own_code_come_through() -> None:
 
 
 class Learner:
-    """Has a predict, which knows nothing of multipliers."""
+    """Has a predict without multipliers."""
 
     def predict(self, obs: Any) -> Any:
         return obs
 
 
 @pytest.mark.parametrize("thing", [None, 3, "policy.safetensors", Learner(), [1, 2], np.zeros(3), object()])
-def test_what_is_no_policy_is_refused(thing: Any) -> None:
+def test_objects_without_act_or_predict_are_refused(thing: Any) -> None:
     with pytest.raises(acrl.InputError, match=r"the policy is .*, expected a callable policy\(obs, multipliers\)"):
         acrl.Agent(thing, acrl.at_least("x", 0.5))
 
 
 @pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
-def test_a_policy_survives_its_file(data: Path, tmp_path: Path, again: Callable[[Any], Any]) -> None:
+def test_policy_is_independent_of_its_file(data: Path, tmp_path: Path, again: Callable[[Any], Any]) -> None:
     path = tmp_path / "policy.safetensors"
     path.write_bytes((data / "wireless.safetensors").read_bytes())
     policy = acrl.Policy.load(path, seed=3)
@@ -225,8 +225,8 @@ def test_a_policy_survives_its_file(data: Path, tmp_path: Path, again: Callable[
     second = again(other)
     for each in [other, second]:
         assert each.requirements == policy.requirements
-        assert each.start() == policy.start()
-        assert each.advice == policy.advice
+        assert each.init_multipliers() == policy.init_multipliers()
+        assert each.execution_defaults == policy.execution_defaults
         assert repr(each) == repr(policy)
         assert each.predict(seen, np.ones(4)).tolist() == policy.predict(seen, np.ones(4)).tolist()
     # Drawn actions go on where they were.
@@ -259,7 +259,7 @@ def test_a_model_is_pickled(again: Callable[[Any], Any]) -> None:
             required = acrl.at_least("b" if objective == "a" else "a", bound)
             expected, found = (acrl.solve(m, objective=objective, requirements=[required]) for m in (model, other))
             assert found.objective == pytest.approx(expected.objective, abs=1e-12)
-            assert [c.rule.tolist() for c in found.mixture] == [c.rule.tolist() for c in expected.mixture]
+            assert [c.actions.tolist() for c in found.mixture] == [c.actions.tolist() for c in expected.mixture]
 
 
 def test_an_interpreter_that_ends_amid_calls(data: Path) -> None:

@@ -1,4 +1,4 @@
-"""In which units `acrl.train` measures rewards whose range is not known."""
+"""Units of rewards whose range is not known in `acrl.train`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 
 class Found(gymnasium.Env[Any, Any]):
-    """One choice is rewarded, and from step 2,000 on ten times as much: as if it had to be found first."""
+    """One action is rewarded, and ten times as much from step 2,000 on, as a reward that is discovered late."""
 
     observation_space = gymnasium.spaces.Box(-1.0, 1.0, (1,))
     action_space = gymnasium.spaces.Discrete(2)
@@ -28,7 +28,7 @@ class Found(gymnasium.Env[Any, Any]):
         return np.zeros(1, np.float32), 0.0, False, False, {"gold": gold, "rest": 1.0 - float(action)}
 
 
-def test_a_reward_that_is_found_late_is_measured_again() -> None:
+def test_range_of_a_late_reward_is_re_estimated() -> None:
     requirements = [acrl.at_least("gold", 1.0), acrl.at_least("rest", 0.2)]
     training = acrl.Training(Found, requirements=requirements, num_envs=4, total_steps=32_768)
     scales = [training.scales["gold"] for _ in training]

@@ -1,4 +1,4 @@
-"""Exact answers."""
+"""Exact solutions."""
 
 import pickle
 import signal
@@ -47,11 +47,11 @@ def test_a_bundled_problem_a_file_and_arrays_agree() -> None:
         assert answer.states == 3
 
 
-def test_rules_name_actions_by_their_columns() -> None:
+def test_policies_use_column_numbers_of_actions() -> None:
     transitions, rewards = monitoring()
     answer = acrl.solve(acrl.FiniteModel(transitions, rewards), objective="r2")
     (component,) = answer.mixture
-    assert component.rule.tolist() == [2, 0, 2]
+    assert component.actions.tolist() == [2, 0, 2]
 
 
 def test_minimising_and_at_most_keep_the_users_signs() -> None:
@@ -80,13 +80,13 @@ def test_a_conflict_is_named_and_relaxed() -> None:
     assert answer.conflict == ("r1", "r2")
     assert answer.relax is not None
     assert answer.relax.uniform == pytest.approx(0.05, abs=1e-6)
-    assert answer.relax.alone == pytest.approx({"r1": 0.1, "r2": 0.1}, abs=1e-6)
+    assert answer.relax.single == pytest.approx({"r1": 0.1, "r2": 0.1}, abs=1e-6)
     frame = answer.to_dataframe()
     assert frame.loc["r1", "conflict"]
     assert "in conflict" in answer._repr_html_()
 
 
-def test_an_answer_is_a_table() -> None:
+def test_solution_is_a_table() -> None:
     answer = acrl.solve("monitoring")
     frame = answer.to_dataframe()
     assert list(frame.index) == ["r1", "r2"]
@@ -96,7 +96,7 @@ def test_an_answer_is_a_table() -> None:
     assert "<b>optimal" in empty._repr_html_()
 
 
-def test_gymnasiums_tables_start_anew_where_an_episode_ends() -> None:
+def test_gymnasium_tables_restart_at_episode_ends() -> None:
     env = gymnasium.make("FrozenLake-v1", is_slippery=False)
     unwrapped: Any = env.unwrapped
     stuck = np.zeros((16, 4))
@@ -132,7 +132,7 @@ def test_bad_models_are_refused(change: dict[str, Any], message: str) -> None:
         acrl.FiniteModel(**{**good, **change})
 
 
-def test_bad_questions_are_refused(tmp_path: Path) -> None:
+def test_bad_arguments_are_refused(tmp_path: Path) -> None:
     transitions, rewards = monitoring()
     model = acrl.FiniteModel(transitions, rewards)
     with pytest.raises(
@@ -178,10 +178,10 @@ def test_a_file_of_arrays_is_a_model(save: Any, tmp_path: Path) -> None:
         assert answer.objective == pytest.approx(1 / 3)
         assert (answer.states, answer.choices) == (3, 6)
     (component,) = acrl.solve(path, objective="r2").mixture
-    assert component.rule.tolist() == [2, 0, 2]  # columns, although each state lacks one
+    assert component.actions.tolist() == [2, 0, 2]  # columns, although each state lacks one
 
 
-def test_what_scipy_saves_is_the_first_half_of_a_model(tmp_path: Path) -> None:
+def test_scipy_npz_files_are_part_of_a_model(tmp_path: Path) -> None:
     transitions, rewards = monitoring()
     scipy.sparse.save_npz(tmp_path / "matrix.npz", scipy.sparse.csr_array(transitions.reshape(9, 3)))
     with pytest.raises(acrl.FileError, match="array 'rewards': the array is missing, expected one of shape"):
@@ -221,7 +221,7 @@ def test_bad_files_of_arrays_are_refused(change: dict[str, Any], message: str, t
         acrl.FiniteModel.load(tmp_path / "model.npz")
 
 
-def test_models_are_saved_and_pickled_as_they_are(tmp_path: Path) -> None:
+def test_models_survive_save_and_pickle(tmp_path: Path) -> None:
     transitions, rewards = monitoring()
     model = acrl.FiniteModel(transitions, rewards, initial=[0.25, 0.75, 0])
     model.save(tmp_path / "model.npz")
@@ -234,7 +234,7 @@ def test_models_are_saved_and_pickled_as_they_are(tmp_path: Path) -> None:
     for other in [acrl.FiniteModel.load(tmp_path / "model.npz"), pickle.loads(pickle.dumps(model))]:
         assert repr(other) == repr(model)
         (component,) = acrl.solve(other, objective="r2").mixture
-        assert component.rule.tolist() == [2, 0, 2]
+        assert component.actions.tolist() == [2, 0, 2]
         other.save(tmp_path / "again.npz")
         assert (tmp_path / "again.npz").read_bytes() == (tmp_path / "model.npz").read_bytes()
     with pytest.raises(acrl.InputError, match=r"expected one that ends in \.npz"):
@@ -290,7 +290,7 @@ def corridor(length: int) -> acrl.FiniteModel:
     return acrl.FiniteModel(transitions, {"pay": rng.random(length) ** 4, "service": (at > length - 5).astype(float)})
 
 
-def test_a_time_limit_and_a_callback_stop_it_with_what_is_proved() -> None:
+def test_time_limit_and_callback_stop_with_proven_bounds() -> None:
     model, required = corridor(3000), acrl.at_least("service", 0.0)
     limited = acrl.solve(model, objective="pay", requirements=required, time_limit=1e-3, gap=1e-9)
     assert limited
@@ -311,7 +311,7 @@ def test_a_time_limit_and_a_callback_stop_it_with_what_is_proved() -> None:
         acrl.solve(model, objective="pay", time_limit=-1)
 
 
-def test_what_a_callback_raises_comes_through() -> None:
+def test_callback_exceptions_propagate() -> None:
     def fail(_: acrl.Round) -> None:
         raise ZeroDivisionError("on purpose")
 
@@ -339,11 +339,11 @@ def test_a_sweep_is_a_table_a_picture_and_a_page(tmp_path: Path) -> None:
         acrl.sweep("monitoring", acrl.at_least("r1", 0), [])
 
 
-def test_an_answer_is_written_and_executed(tmp_path: Path) -> None:
+def test_solution_is_saved_and_executed(tmp_path: Path) -> None:
     path = tmp_path / "queue.safetensors"
     answer = acrl.solve("queue", policy=path)
-    for mixture in (False, True):
-        run = acrl.run(path, steps=300_000, mixture=mixture)
+    for time_sharing in (False, True):
+        run = acrl.run(path, steps=300_000, time_sharing=time_sharing)
         assert run.met
         for name, value in answer.values.items():
             assert run.averages[name] == pytest.approx(value, abs=0.015 * max(abs(value), 0.3))

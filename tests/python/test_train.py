@@ -1,4 +1,4 @@
-"""Training in environments of Python: what it learns, how it goes on, and what it refuses."""
+"""Training in Gymnasium environments: results, resume, errors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ import acrl
 import gymnasium
 import numpy as np
 import pytest
-from acrl._train import _settings
 from gymnasium import spaces
 
 
@@ -80,7 +79,7 @@ def run(policy: acrl.Policy, kind: str, requirements: list[acrl.Requirement], st
 
 
 @pytest.mark.parametrize("kind", ["box", "discrete", "dict", "tuple"])
-def test_one_policy_meets_requirements_and_changed_ones_whatever_the_spaces(kind: str, tmp_path: Path) -> None:
+def test_one_policy_meets_original_and_changed_bounds_in_all_spaces(kind: str, tmp_path: Path) -> None:
     policy = acrl.train(lambda: Fields(kind), requirements=WANTED, total_steps=60_000, seed=1)
     agent = run(policy, kind, WANTED, 20_000)
     assert all(found.met for found in agent.certificate.values()), agent.certificate
@@ -101,21 +100,27 @@ def test_one_policy_meets_requirements_and_changed_ones_whatever_the_spaces(kind
     assert _flat(each) == pytest.approx(_flat(alone), abs=1e-6)
 
 
-def test_discounted_targets_are_learnt_too() -> None:
-    discounted = acrl.train(Fields, requirements=WANTED, total_steps=60_000, seed=1, settings={"targets": "discounted"})
+def test_discounted_criterion_meets_requirements() -> None:
+    discounted = acrl.train(
+        Fields, requirements=WANTED, total_steps=60_000, seed=1, settings={"criterion": "discounted"}
+    )
     agent = run(discounted, "box", WANTED, 20_000)
     assert all(found.met for found in agent.certificate.values()), agent.certificate
-    wrong: Any = {"targets": "median"}
+    wrong: Any = {"criterion": "median"}
     with pytest.raises(acrl.InputError, match="unknown variant `median`"):
         acrl.train(Fields, requirements=WANTED, total_steps=2048, settings=wrong)
 
 
-def test_defaults_are_those_of_the_table() -> None:
+def test_settings_and_their_defaults_match_the_learner() -> None:
     table = dict(re.findall(r"^ *\| (\w+) \| ([^|]+) \|", acrl.Settings.__doc__ or "", re.MULTILINE))
-    defaults = _settings(16, 2048, {})
-    for name in ("passes", "minibatch", "targets", "discount", "entropy", "advantage_floor", "hidden"):
-        assert json.loads(table[name]) == defaults[name], name
-    assert _settings(16, 2048, {"targets": "discounted", "passes": 3})["targets"] == "discounted"
+    defaults = json.loads(acrl._acrl.default_settings(16, 2048))
+    # Arguments of acrl.train, and one that environments of Python do not have.
+    arguments = {"num_envs": 16, "total_steps": 2048, "action_repeat": 1}
+    assert {name: defaults.pop(name) for name in arguments} == arguments
+    assert set(defaults) == set(acrl.Settings.__annotations__)
+    assert defaults.pop("n_steps") == 2048 // 16
+    for name, value in defaults.items():
+        assert json.loads(table[name]) == value, name
 
 
 def _flat(action: Any) -> list[float]:
@@ -123,7 +128,7 @@ def _flat(action: Any) -> list[float]:
     return [float(x) for part in parts for x in np.asarray(part).reshape(-1)]
 
 
-def test_same_seed_same_policy_and_events_tell_how_it_goes() -> None:
+def test_same_seed_gives_same_policy_and_events() -> None:
     def trained(seed: int) -> tuple[acrl.Policy, list[acrl.Iteration]]:
         events: list[acrl.Iteration] = []
         policy = acrl.train(Fields(), requirements=WANTED, total_steps=8192, seed=seed, callback=events.append)
@@ -131,14 +136,14 @@ def test_same_seed_same_policy_and_events_tell_how_it_goes() -> None:
 
     (one, told), (same, again), (other, _) = trained(5), trained(5), trained(6)
     assert one._file.to_bytes() == same._file.to_bytes() != other._file.to_bytes()
-    assert [event.figures for event in told] == [event.figures for event in again]
+    assert [event.metrics for event in told] == [event.metrics for event in again]
     assert [event.iteration for event in told] == [1, 2, 3, 4]
-    assert told[-1].of == 4
-    assert told[-1].steps == 5 * 2048, "one segment is only looked at"
-    assert {"reward", "mastered"} <= set(told[0].figures)
+    assert told[-1].total == 4
+    assert told[-1].steps == 5 * 2048, "the first rollout is only measured"
+    assert {"rollout/scalarized_reward", "rollout/min_objective_progress"} <= set(told[0].metrics)
 
 
-def test_it_stops_when_the_callback_says_so() -> None:
+def test_callback_stops_the_training() -> None:
     seen: list[int] = []
 
     def stop(event: acrl.Iteration) -> bool:
@@ -150,14 +155,14 @@ def test_it_stops_when_the_callback_says_so() -> None:
     assert policy.predict([0.0], [1.0, 1.0]) in (0, 1)
 
 
-def test_a_training_goes_on_to_the_bit(tmp_path: Path) -> None:
-    def training(folder: Path, existing: Any = "refuse") -> acrl.Training:
+def test_resumed_training_is_bit_identical(tmp_path: Path) -> None:
+    def training(folder: Path, if_exists: Any = "error") -> acrl.Training:
         return acrl.Training(
-            Fields, requirements=WANTED, total_steps=5 * 2048, seed=3, folder=folder, existing=existing
+            Fields, requirements=WANTED, total_steps=5 * 2048, seed=3, out_dir=folder, if_exists=if_exists
         )
 
     straight = training(tmp_path / "straight")
-    figures = [event.figures for event in straight]
+    metrics = [event.metrics for event in straight]
     whole = straight.policy()._file.to_bytes()
     straight.close()
     with training(tmp_path / "parts") as first:
@@ -167,13 +172,13 @@ def test_a_training_goes_on_to_the_bit(tmp_path: Path) -> None:
                 break
     with training(tmp_path / "parts", "resume") as second:
         assert second.iteration == 2
-        assert [event.figures for event in second] == figures[2:]
+        assert [event.metrics for event in second] == metrics[2:]
         assert second.policy()._file.to_bytes() == whole
     lines = (tmp_path / "parts" / "events.jsonl").read_text().splitlines()
     assert [json.loads(line)["data"]["iteration"] for line in lines] == [1, 2, 3, 4, 5]
     assert len((tmp_path / "parts" / "progress.csv").read_text().splitlines()) == 6
     assert list((tmp_path / "parts").glob("events.out.tfevents.*"))
-    # Who forgets that there is one is told; who asks for another one, too.
+    # A folder in use and another problem are refused.
     with pytest.raises(acrl.FileError, match="parts"):
         training(tmp_path / "parts")
     with pytest.raises(acrl.InputError, match="other requirements"):
@@ -182,8 +187,8 @@ def test_a_training_goes_on_to_the_bit(tmp_path: Path) -> None:
             requirements=[acrl.at_least("red", 0.5), acrl.at_least("blue", 0.3)],
             total_steps=5 * 2048,
             seed=3,
-            folder=tmp_path / "parts",
-            existing="resume",
+            out_dir=tmp_path / "parts",
+            if_exists="resume",
         )
     with pytest.raises(acrl.FileError, match="nothing"):
         training(tmp_path / "nothing", "resume")
@@ -196,13 +201,13 @@ class Unpickled(Fields):
         raise TypeError("no")
 
 
-def test_what_cannot_be_stored_begins_its_episodes_anew(tmp_path: Path) -> None:
-    def training(existing: Any) -> acrl.Training:
+def test_unpicklable_environments_restart_their_episodes_on_resume(tmp_path: Path) -> None:
+    def training(if_exists: Any) -> acrl.Training:
         return acrl.Training(
-            Unpickled, requirements=WANTED, total_steps=3 * 2048, folder=tmp_path / "run", existing=existing
+            Unpickled, requirements=WANTED, total_steps=3 * 2048, out_dir=tmp_path / "run", if_exists=if_exists
         )
 
-    with training("refuse") as first:
+    with training("error") as first:
         next(iter(first))
     with training("resume") as second:
         assert [event.iteration for event in second] == [2, 3]
@@ -227,13 +232,13 @@ def test_ctrl_c_leaves_a_checkpoint(tmp_path: Path) -> None:
             Fields,
             requirements=WANTED,
             total_steps=50 * 2048,
-            folder=tmp_path,
+            out_dir=tmp_path,
             callback=interrupt,
             checkpoint_every=1e9,
         )
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     with acrl.Training(
-        Fields, requirements=WANTED, total_steps=50 * 2048, folder=tmp_path, existing="resume"
+        Fields, requirements=WANTED, total_steps=50 * 2048, out_dir=tmp_path, if_exists="resume"
     ) as resumed:
         assert resumed.iteration == 4, "the iteration that was under way is finished first"
 
@@ -272,7 +277,7 @@ class Broken(Fields):
         return obs, reward, terminated, truncated, info
 
 
-def test_an_environment_that_goes_wrong_is_told_about() -> None:
+def test_failing_environment_is_reported_with_its_step() -> None:
     for how, error, text in [
         ("raises", RuntimeError, "the motor is on fire"),
         ("reward", acrl.InputError, "'red'.*nan"),
@@ -282,7 +287,7 @@ def test_an_environment_that_goes_wrong_is_told_about() -> None:
             acrl.train(lambda how=how: Broken(how), requirements=WANTED, total_steps=4096)  # type: ignore[misc]
 
 
-def test_what_cannot_be_trained_is_refused() -> None:
+def test_bad_training_arguments_are_refused() -> None:
     def wrong(error: type[Exception], text: str, env: Any = Fields, **changed: Any) -> None:
         given: dict[str, Any] = {"requirements": WANTED, "total_steps": 2048, **changed}
         with pytest.raises(error, match=text):
@@ -298,10 +303,10 @@ def test_what_cannot_be_trained_is_refused() -> None:
     wrong(acrl.UnknownNameError, "scales: unknown reward 'green'", scales={"green": 1.0})
     wrong(acrl.InputError, "scale of 'red' is nan", scales={"red": float("nan")})
     wrong(acrl.UnknownNameError, "settings: unknown 'lr'", settings={"lr": 0.1})
-    wrong(acrl.InputError, "'discount' is 1.5", settings={"discount": 1.5})
-    wrong(acrl.InputError, "settings", settings={"hidden": "64"})
-    wrong(acrl.InputError, "'resume'", existing="append")
-    wrong(acrl.InputError, "without a folder", existing="resume")
+    wrong(acrl.InputError, "'gamma' is 1.5", settings={"gamma": 1.5})
+    wrong(acrl.InputError, "settings", settings={"hidden_sizes": "64"})
+    wrong(acrl.InputError, "'resume'", if_exists="append")
+    wrong(acrl.InputError, "without out_dir", if_exists="resume")
 
 
 def test_observations_of_another_shape_are_refused() -> None:
@@ -313,26 +318,26 @@ def test_observations_of_another_shape_are_refused() -> None:
             acrl.Agent(policy).act(obs)
 
 
-def test_a_vector_environment_that_resets_in_a_step_of_its_own_is_learnt_too() -> None:
+def test_training_with_next_step_autoreset() -> None:
     envs = gymnasium.vector.SyncVectorEnv([Fields for _ in range(8)])
     policy = acrl.train(envs, requirements=WANTED, total_steps=60_000, seed=2)
     agent = run(policy, "box", WANTED, 20_000)
     assert all(found.met for found in agent.certificate.values()), agent.certificate
 
 
-def test_runs_in_an_environment_are_told_as_those_of_the_program(tmp_path: Path) -> None:
+def test_run_in_an_environment_has_the_fields_of_the_program(tmp_path: Path) -> None:
     policy = acrl.train(Fields, requirements=WANTED, objective=acrl.minimize("truncated"), total_steps=30_000, seed=1)
     found = acrl.run(policy, env=Fields, steps=5_000, runs=3, seed=4)
     assert (found.steps, found.runs, found.seed) == (5_000, 3, 4)
     assert found.met == all(each.met for each in found.requirements.values())
-    assert found.course is not None
-    assert found.course.steps[-1] == 5_000
+    assert found.history is not None
+    assert found.history.steps[-1] == 5_000
     for name, each in found.requirements.items():
-        least, most = found.course.averages[name][-1, 1:]
+        least, most = found.history.averages[name][-1, 1:]
         assert least == pytest.approx(each.worst)
         assert least <= each.average <= most
         assert found.multipliers[name].min <= found.multipliers[name].mean <= found.multipliers[name].max
-    assert found.averages["truncated"] == pytest.approx(found.course.objective[-1, 0])  # type: ignore[index]
+    assert found.averages["truncated"] == pytest.approx(found.history.objective[-1, 0])  # type: ignore[index]
     assert found == acrl.run(policy, env=Fields, steps=5_000, runs=3, seed=4)
     changed = acrl.run(policy, env=Fields(), requirements=acrl.at_least("red", 0.9), steps=2_000)
     assert not changed
@@ -343,7 +348,7 @@ def test_runs_in_an_environment_are_told_as_those_of_the_program(tmp_path: Path)
     assert "blue" in page.read_text()
     with pytest.raises(acrl.InputError, match="env="):
         acrl.run(policy)
-    with pytest.raises(acrl.InputError, match="shows 4 numbers"):
+    with pytest.raises(acrl.InputError, match="has 4 numbers"):
         acrl.run(policy, env="CartPole-v1", rewards=lambda *_: {"red": 0, "blue": 0}, steps=10)
     policy.save(tmp_path / "policy.safetensors")
     with pytest.raises(acrl.Error, match="outside of this program"):

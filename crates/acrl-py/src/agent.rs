@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 use crate::arrays::Floats;
 use crate::dynamics::Dynamics;
 use crate::errors::{InputError, UnknownNameError, input, lock};
-use crate::policy::{PolicyFile, steering_named};
-use crate::vocabulary::Requirement;
+use crate::policy::{PolicyFile, executor_name, executor_named};
+use crate::specification::Requirement;
 
 /// Dual dynamics, what turns multipliers into behaviour, and, of a trained policy, the policy itself.
 ///
@@ -27,7 +27,7 @@ pub(crate) struct Agent {
     /// The name of r0, if it has one.
     objective: Option<Py<PyString>>,
     policy: Option<Py<PolicyFile>>,
-    hold: u64,
+    action_repeat: u64,
     run: Mutex<Run>,
 }
 
@@ -36,20 +36,20 @@ struct Run {
     acting: Option<Acting>,
 }
 
-/// What is saved.
+/// The state that is saved.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct State {
     agent: acrl::Agent,
     /// The rewards (r1 ... rm) of this run, if the policy is not a trained one, which brings its own.
     seen: RewardSample,
-    /// The action that is held, and the step from which on.
+    /// The action that is repeated, and the step of its first use.
     held: Option<(u64, Vec<f64>)>,
-    /// For actions that are drawn.
+    /// Generator of sampled actions.
     rng: Rng,
 }
 
-/// A trained policy of the agent's own, and room for one environment.
+/// A trained policy, and buffers for one environment.
 struct Acting {
     policy: TrainedPolicy,
     observation: BatchMatrix,
@@ -61,7 +61,7 @@ struct Acting {
 impl Agent {
     /// `objective` is the name of the objective's reward; `weigh` says whether there is an objective at all.
     #[new]
-    #[pyo3(signature = (dynamics, objective, weigh, policy=None, steering="policy", deterministic=true, hold=1))]
+    #[pyo3(signature = (dynamics, objective, weigh, policy=None, deterministic=true, action_repeat=1, executor=None))]
     #[expect(clippy::too_many_arguments, reason = "called from one place")]
     fn new(
         py: Python<'_>,
@@ -69,12 +69,17 @@ impl Agent {
         objective: Option<&str>,
         weigh: bool,
         policy: Option<Py<PolicyFile>>,
-        steering: &str,
         deterministic: bool,
-        hold: u64,
+        action_repeat: u64,
+        executor: Option<&str>,
     ) -> PyResult<Self> {
         check_fit(dynamics.get().1.len(), policy.as_ref())?;
-        let builder = dynamics.get().0.clone().objective(weigh).executor(steering_named(steering)?);
+        let epoch = dynamics.get().2;
+        let default = policy
+            .as_ref()
+            .map_or(Executor::Policy, |policy| policy.get().file.execution_defaults.executor(epoch));
+        let executor = executor.map(executor_named).transpose()?.unwrap_or(default);
+        let builder = dynamics.get().0.clone().objective(weigh).executor(executor);
         let agent = builder.library(library(policy.as_ref())).build().map_err(input)?;
         let state = State {
             agent,
@@ -82,12 +87,12 @@ impl Agent {
             held: None,
             rng: policy.as_ref().map_or_else(|| Rng::new(0), |policy| policy.get().split_rng()),
         };
-        Ok(Self::with_state(py, state, objective, policy, deterministic, hold))
+        Ok(Self::with_state(py, state, objective, policy, deterministic, action_repeat))
     }
 
-    /// From what `to_json` gave, to the bit.
+    /// From the result of `to_json`; bit-identical.
     #[staticmethod]
-    #[pyo3(signature = (text, objective, weigh, policy=None, deterministic=true, hold=1))]
+    #[pyo3(signature = (text, objective, weigh, policy=None, deterministic=true, action_repeat=1))]
     fn from_json(
         py: Python<'_>,
         text: &str,
@@ -95,7 +100,7 @@ impl Agent {
         weigh: bool,
         policy: Option<Py<PolicyFile>>,
         deterministic: bool,
-        hold: u64,
+        action_repeat: u64,
     ) -> PyResult<Self> {
         let wrong = |error| InputError::new_err(format!("the state of the agent cannot be read: {error}"));
         let mut state: State = serde_json::from_str(text).map_err(wrong)?;
@@ -106,7 +111,7 @@ impl Agent {
         if !fits || state.agent.has_objective() != weigh {
             return Err(InputError::new_err("the state of the agent does not fit its policy"));
         }
-        Ok(Self::with_state(py, state, objective, policy, deterministic, hold))
+        Ok(Self::with_state(py, state, objective, policy, deterministic, action_repeat))
     }
 
     /// The whole state as JSON.
@@ -134,7 +139,7 @@ impl Agent {
         Ok(Some(policy.action(py, &action)))
     }
 
-    /// Takes note of one step's rewards, by name or in order, in the user's signs. True if the multipliers moved.
+    /// Takes one step's rewards, by name or in order, in the user's signs. True if the multipliers were updated.
     fn observe(&self, rewards: &Bound<'_, PyAny>) -> PyResult<bool> {
         let values = self.read(rewards)?;
         let run = &mut *lock(&self.run);
@@ -146,7 +151,7 @@ impl Agent {
         lock(&self.run).state.agent.set_bound(name, bound).map_err(input)
     }
 
-    /// The multipliers to act with now.
+    /// The present multipliers.
     fn multipliers<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<f64>> {
         let found = lock(&self.run).state.agent.multipliers().clone();
         found.as_slice().to_pyarray(py)
@@ -163,14 +168,10 @@ impl Agent {
         lock(&self.run).state.agent.weights().to_pyarray(py)
     }
 
-    /// What steers it now, and the entry of the library that is held.
-    fn steering(&self) -> (&'static str, Option<usize>) {
+    /// The present executor, and the entry of the library that is held.
+    fn executor(&self) -> (&'static str, Option<usize>) {
         let agent = &lock(&self.run).state.agent;
-        let name = match agent.executor() {
-            Executor::Policy => "policy",
-            Executor::Library => "library",
-        };
-        (name, agent.entry())
+        (executor_name(agent.executor()), agent.entry())
     }
 
     /// The requirements in force.
@@ -196,7 +197,7 @@ impl Agent {
         (certificate.steps, entries.map(|c| (c.name, c.bound, c.average, c.shortfall)).collect())
     }
 
-    /// What is the matter, if anything, as JSON with the fields that `acrl run --json` has.
+    /// The diagnosis as JSON, with the fields of `acrl run --json`.
     fn diagnosis(&self, tolerance: f64) -> PyResult<String> {
         let state = &lock(&self.run).state;
         let mut symptoms = state.agent.diagnosis_input(tolerance);
@@ -216,7 +217,7 @@ impl Agent {
                 let half = state.agent.progress().0 / 2;
                 symptoms.deficit_rate_std = library.deviations(multipliers.len() + 1, half).split_off(1);
             }
-            // What such a policy settles at is a mixture of what it was seen to get, once it was seen for long enough.
+            // The long-run averages of other policies are mixtures of their observed rewards, after enough steps.
             None if symptoms.growing() => settled = state.seen.vectors().to_vec(),
             None => {}
         }
@@ -236,7 +237,7 @@ impl Agent {
         self.tolerances_of(&lock(&self.run).state, share)
     }
 
-    /// How far each requirement is behind at most since the ledger was opened; negative: how far ahead at least.
+    /// Certified shortfall of each requirement since the ledger was opened; negative if the bound is exceeded.
     fn shortfalls(&self) -> Vec<f64> {
         lock(&self.run).state.agent.dynamics().shortfalls()
     }
@@ -261,7 +262,7 @@ impl Agent {
         objective: Option<&str>,
         policy: Option<Py<PolicyFile>>,
         deterministic: bool,
-        hold: u64,
+        action_repeat: u64,
     ) -> Self {
         let acting = policy.as_ref().map(|policy| {
             let policy = policy.get();
@@ -277,7 +278,7 @@ impl Agent {
             rewards: state.agent.dynamics().requirements().iter().map(name).collect(),
             objective: objective.map(|name| PyString::intern(py, name).unbind()),
             policy,
-            hold,
+            action_repeat,
             run: Mutex::new(Run { state, acting }),
         }
     }
@@ -289,15 +290,15 @@ impl Agent {
         measured.unwrap_or_else(|| scales.iter().map(|scale| share * scale).collect())
     }
 
-    /// The action that is held, until as many steps have been observed.
+    /// The action that is repeated, until as many steps have been observed.
     fn held(&self) -> Option<Vec<f64>> {
-        if self.hold <= 1 {
+        if self.action_repeat <= 1 {
             return None;
         }
         let state = &lock(&self.run).state;
         let (at, action) = state.held.as_ref()?;
         let since = state.agent.dynamics().steps().saturating_sub(*at);
-        (0 < since && since < self.hold).then(|| action.clone())
+        (0 < since && since < self.action_repeat).then(|| action.clone())
     }
 
     /// A new action.
@@ -319,7 +320,7 @@ impl Agent {
         let Acting { policy, observation, weights, actions } = acting;
         policy.act(observation, weights, actions, std::slice::from_mut(&mut state.rng)).map_err(input)?;
         let action = actions.as_slice().to_vec();
-        if self.hold > 1 {
+        if self.action_repeat > 1 {
             state.held = Some((state.agent.dynamics().steps(), action.clone()));
         }
         Ok(action)
@@ -343,7 +344,7 @@ impl Agent {
                     return self.by_name(rewards, get);
                 }
                 let items = rewards.try_iter().map_err(|_| no_rewards(rewards))?;
-                // One too many is enough to know, should there be no end.
+                // One too many suffices, should the iterator be infinite.
                 for item in items.take(m + 2) {
                     values.push(number(&item?, &|| format!("number {} of the rewards", values.len()))?);
                 }
@@ -390,7 +391,7 @@ impl Agent {
         self.check(py, values)
     }
 
-    /// All of them must be finite.
+    /// Refuses rewards that are not finite.
     fn check(&self, py: Python<'_>, values: Vec<f64>) -> PyResult<Vec<f64>> {
         let Some(place) = values.iter().position(|value| !value.is_finite()) else { return Ok(values) };
         let name = match (place, &self.objective) {

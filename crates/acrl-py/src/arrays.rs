@@ -1,4 +1,4 @@
-//! Arrays of floats, read where they are.
+//! NumPy arrays of floats, read without a copy.
 
 use acrl::BatchMatrix;
 use numpy::{
@@ -63,7 +63,7 @@ fn readable<'py, T: numpy::Element>(
     array: &Bound<'py, PyArrayDyn<T>>,
 ) -> Option<numpy::PyReadonlyArray<'py, T, IxDyn>> {
     let array = array.is_c_contiguous().then(|| array.try_readonly().ok())??;
-    // Misaligned arrays are none of ours either.
+    // Misaligned arrays are converted in Python, too.
     array.as_slice().is_ok().then_some(array)
 }
 
@@ -75,7 +75,7 @@ fn write<T: Copy + Into<f64>>(
     first: usize,
 ) -> Option<(usize, usize, f64)> {
     let width = shape.last().copied().unwrap_or(0).max(1);
-    // Without a way out of the loop, which vectors do not have.
+    // Without an early exit, so that the loop is vectorised.
     if !from.iter().fold(true, |finite, &x| finite & x.into().is_finite()) {
         let place = from.iter().position(|&x| !x.into().is_finite())?;
         return Some((place / width, place % width, from[place].into()));
@@ -84,7 +84,7 @@ fn write<T: Copy + Into<f64>>(
         from.iter().enumerate().for_each(|(k, &x)| rows.row_mut(first + k).fill(x.into()));
         return None;
     }
-    // So many environments at a time, which keeps both sides in the cache.
+    // By tiles of environments, which keeps both sides in the cache.
     let tiles = from.chunks(TILE * width).enumerate();
     for (tile, from) in tiles {
         for k in 0..width {
@@ -97,7 +97,7 @@ fn write<T: Copy + Into<f64>>(
     None
 }
 
-/// Lanes that are turned into columns together.
+/// Environments that are transposed together.
 const TILE: usize = 16;
 
 /// A row of an array becomes an environment.

@@ -1,14 +1,18 @@
-//! The dual dynamics with which an agent starts.
+//! Initial dual dynamics of an agent.
 
 use acrl::{AgentBuilder, EpochLength, Multipliers, Specification};
 use pyo3::prelude::*;
 
 use crate::errors::input;
-use crate::vocabulary::Requirement;
+use crate::specification::Requirement;
 
-/// The configuration of an agent, and its requirements after they were named.
+/// Configuration of an agent, its requirements after they were named, and the length of its epochs.
 #[pyclass(frozen, module = "acrl._acrl")]
-pub(crate) struct Dynamics(pub(crate) AgentBuilder, pub(crate) Vec<acrl::Requirement>);
+pub(crate) struct Dynamics(
+    pub(crate) AgentBuilder,
+    pub(crate) Vec<acrl::Requirement>,
+    pub(crate) EpochLength,
+);
 
 #[pymethods]
 impl Dynamics {
@@ -24,7 +28,7 @@ impl Dynamics {
         multipliers: Option<Vec<f64>>,
     ) -> PyResult<Self> {
         let requirements = requirements.iter().map(|r| r.get().0.clone()).collect();
-        // Names the two sides of a reward, and refuses the same name twice.
+        // Names the two directions of a reward, and refuses duplicate names.
         let specification = Specification::new(None, requirements).map_err(input)?;
         let epoch = if auto { EpochLength::Auto(epoch) } else { EpochLength::Fixed(epoch) };
         let requirements = specification.requirements().to_vec();
@@ -36,7 +40,7 @@ impl Dynamics {
         }
         // Rejects invalid settings now.
         agent.clone().build().map_err(input)?;
-        Ok(Self(agent, requirements))
+        Ok(Self(agent, requirements, epoch))
     }
 
     /// The requirements, each with a name of its own.

@@ -1,4 +1,4 @@
-//! The one place where errors become Python's, and the one where files are written.
+//! Conversion of errors to exceptions of Python, locks, and files.
 
 use std::error::Error as StdError;
 use std::path::{Path, PathBuf};
@@ -15,11 +15,11 @@ pyo3::import_exception!(acrl._errors, SolveError);
 pyo3::import_exception!(acrl._errors, UnknownNameError);
 
 /// An error and its causes, in one line.
-pub(crate) fn told(error: &dyn StdError) -> String {
+pub(crate) fn with_causes(error: &dyn StdError) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
-        // Transparent errors say what their cause says.
+        // Transparent errors repeat their cause.
         let more = error.to_string();
         if !text.ends_with(&more) {
             text = format!("{text}: {more}");
@@ -29,15 +29,15 @@ pub(crate) fn told(error: &dyn StdError) -> String {
     text
 }
 
-/// A value that cannot be used.
+/// An invalid value.
 pub(crate) fn input(error: impl StdError) -> PyErr {
-    InputError::new_err(told(&error))
+    InputError::new_err(with_causes(&error))
 }
 
 /// The error of a use case.
 pub(crate) fn verb(error: &acrl_app::Error) -> PyErr {
     use acrl_app::Error;
-    let text = told(error);
+    let text = with_causes(error);
     match error.root() {
         Error::Solve(_) => SolveError::new_err(text),
         Error::Io(_) | Error::File(_) | Error::Report(_) => FileError::new_err(text),
@@ -45,9 +45,9 @@ pub(crate) fn verb(error: &acrl_app::Error) -> PyErr {
     }
 }
 
-/// A file that cannot be used. Its name is in the message already, or put before it.
+/// An unusable file. Its name is in the message already, or put before it.
 pub(crate) fn file(path: &Path, error: impl StdError) -> PyErr {
-    let (name, text) = (path.display().to_string(), told(&error));
+    let (name, text) = (path.display().to_string(), with_causes(&error));
     FileError::new_err(if text.contains(&name) { text } else { format!("{name}: {text}") })
 }
 

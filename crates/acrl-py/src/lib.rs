@@ -1,15 +1,15 @@
-//! What the Python package `acrl` is made of: the module `acrl._acrl`.
+//! The native module `acrl._acrl` of the Python package `acrl`.
 //!
-//! Thin on purpose. What is said here is said in the words of the crates below it; what is convenient in Python
-//! (mappings, NumPy's conversions, Gymnasium) is written in Python, in `python/acrl`.
+//! Conversions only: classes and functions have the names of the crates below, and what is convenient in Python (mappings,
+//! NumPy's conversions, Gymnasium) is written in Python, in `python/acrl`.
 //!
-//! | class or function | is |
+//! | class or function | wraps |
 //! |---|---|
 //! | `Requirement`, `Objective` | [`acrl::Requirement`], [`acrl::Objective`], frozen |
 //! | `Dynamics` | [`acrl::DualDynamics`] before the first step |
 //! | `Agent` | [`acrl::Agent`] with a policy, behind a lock |
 //! | `PolicyFile` | [`acrl_learn::PolicyFile`] with a pool of actors, without the interpreter's lock while they act |
-//! | `Trainer`, `Settler` | [`acrl_learn::ExternalPpo`], [`acrl_learn::LibraryEvaluator`]: training while Python steps the environment |
+//! | `Trainer`, `Evaluation` | [`acrl_learn::ExternalPpo`], [`acrl_learn::ExternalEvaluation`]: Python steps the environment |
 //! | `Model`, `solve`, `sweep` | [`acrl::FiniteCmdp`], [`acrl_app::solve`], [`acrl_app::sweep`] |
 //! | `run`, `compare`, `reproduce`, `main` | those of [`acrl_app`], `acrl_paper` and (feature `program`) `acrl_cli` |
 //! | `Report` | [`acrl_report::Report`], frozen |
@@ -21,10 +21,11 @@ mod errors;
 mod model;
 mod policy;
 mod solve;
+mod specification;
 mod train;
+#[cfg(feature = "trials")]
 mod trials;
 mod verbs;
-mod vocabulary;
 mod work;
 
 use pyo3::prelude::*;
@@ -34,7 +35,7 @@ use pyo3::prelude::*;
 mod _acrl {
     use pyo3::prelude::*;
 
-    /// Everything has one version.
+    /// Sets the version, which all crates share.
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         module.add("__version__", env!("CARGO_PKG_VERSION"))
@@ -53,7 +54,10 @@ mod _acrl {
     #[pymodule_export]
     use super::solve::{solve, sweep};
     #[pymodule_export]
-    use super::train::{Settler, Trainer};
+    use super::specification::{Objective, Requirement, weights};
+    #[pymodule_export]
+    use super::train::{Evaluation, Trainer, default_settings};
+    #[cfg(feature = "trials")]
     #[pymodule_export]
     use super::trials::{seconds_to_act, trace, untrained};
     #[cfg(feature = "program")]
@@ -61,6 +65,4 @@ mod _acrl {
     use super::verbs::main;
     #[pymodule_export]
     use super::verbs::{Report, compare, reproduce, run, run_report};
-    #[pymodule_export]
-    use super::vocabulary::{Objective, Requirement, weights};
 }

@@ -16,7 +16,7 @@ use crate::errors::{FileError, InputError, file, input};
 #[pyclass(frozen, module = "acrl._acrl")]
 pub(crate) struct Model {
     pub(crate) model: Arc<FiniteCmdp>,
-    /// Whether actions are known by their columns in arrays, and not by their places among those of a state.
+    /// True if actions are numbered by their columns in arrays, and not within their state.
     pub(crate) columns: bool,
 }
 
@@ -51,7 +51,7 @@ impl Model {
         let columns = path.extension().is_some_and(|e| e == "npz");
         match py.detach(|| acrl_app::read_model(&path)) {
             Ok(model) => Ok(Self { model: Arc::new(model), columns }),
-            Err(error) => Err(FileError::new_err(crate::errors::told(&error))),
+            Err(error) => Err(FileError::new_err(crate::errors::with_causes(&error))),
         }
     }
 

@@ -1,4 +1,4 @@
-//! Trained policies from files.
+//! Trained policies and their files.
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -13,7 +13,7 @@ use pyo3::types::PyBytes;
 
 use crate::arrays::Floats;
 use crate::errors::{FileError, InputError, file, input, lock};
-use crate::vocabulary::{Objective, Requirement};
+use crate::specification::{Objective, Requirement};
 
 /// A trained policy with everything that is needed to run it.
 ///
@@ -24,7 +24,7 @@ pub(crate) struct PolicyFile {
     pub(crate) file: acrl_learn::PolicyFile,
     /// R0 ... Rm.
     scales: Vec<f64>,
-    /// Those that its training measured, in which it weighs rewards against each other.
+    /// Ranges measured in training, the units in which rewards are weighed against each other.
     units: Vec<f64>,
     observation: Vec<(f64, f64)>,
     action: Vec<ActionPart>,
@@ -33,7 +33,7 @@ pub(crate) struct PolicyFile {
 }
 
 struct Acting {
-    /// Those that nobody uses at the moment: of those that take the likeliest action, and of those that draw.
+    /// Idle actors: those that sample, and those that take the mode.
     idle: [Vec<TrainedPolicy>; 2],
     rng: Rng,
 }
@@ -46,8 +46,8 @@ impl PolicyFile {
         py.detach(|| Self::open(&path, seed))
     }
 
-    /// The same from the content of a file, which `path` names in messages. `rng` is where its generator stood, if it
-    /// is not to begin with the seed.
+    /// From the content of a file, which `path` names in messages. `rng` is the state of its generator, if it is not the
+    /// initial one.
     #[staticmethod]
     #[pyo3(signature = (content, path, rng=None, seed=0))]
     fn from_bytes(
@@ -71,7 +71,7 @@ impl PolicyFile {
         Ok(PyBytes::new(py, &container.to_bytes().map_err(input)?))
     }
 
-    /// Where the generator for actions that are drawn stands.
+    /// State of the generator for sampled actions.
     #[getter]
     fn rng(&self) -> PyResult<String> {
         let wrong = |error| InputError::new_err(format!("the generator's state cannot be written: {error}"));
@@ -99,7 +99,7 @@ impl PolicyFile {
             let idle = acting.idle[usize::from(deterministic)].pop();
             drop(acting);
             let policy = idle.unwrap_or_else(|| self.actor(deterministic));
-            // A network that does not draw has no use for generators, which take their time to make.
+            // A network that does not sample needs no generators, which are slow to make.
             let needed = if deterministic && matches!(policy, TrainedPolicy::Mlp(_)) { 0 } else { num_envs };
             (policy, (0..needed as u64).map(|env| Rng::stream(draw, env)).collect::<Vec<_>>())
         };
@@ -112,20 +112,20 @@ impl PolicyFile {
         if seen.shape().len() == 1 {
             return Ok(Some(self.action(py, actions.as_slice())));
         }
-        Ok(Some(if self.choices() {
+        Ok(Some(if self.is_discrete() {
             self.turned(py, &actions, |x| x as i64)?.into_any()
         } else {
             self.turned(py, &actions, |x| x)?.into_any()
         }))
     }
 
-    /// What it was trained for.
+    /// Requirements of the training.
     #[getter]
     fn requirements(&self) -> Vec<Requirement> {
         self.file.specification.requirements().iter().map(|r| Requirement(r.clone())).collect()
     }
 
-    /// What it was trained to improve, if anything.
+    /// Objective of the training, if there was one.
     #[getter]
     fn objective(&self) -> Option<Objective> {
         self.file.specification.objective().map(|o| Objective(o.clone()))
@@ -137,7 +137,7 @@ impl PolicyFile {
         self.observation.clone()
     }
 
-    /// How Python writes observations and actions of the environment, if it is one of Python.
+    /// Description of the spaces of a Gymnasium environment, as JSON.
     #[getter]
     fn spaces(&self) -> Option<String> {
         self.spaces.clone()
@@ -153,18 +153,14 @@ impl PolicyFile {
         self.action.iter().map(part).collect()
     }
 
-    /// Step size, epoch and steering with which to execute it.
+    /// Default step size, epoch and executor.
     #[getter]
-    fn advice(&self) -> (f64, u64, &'static str) {
-        let advice = self.file.execution_defaults;
-        let steering = match advice.executor {
-            Executor::Policy => "policy",
-            Executor::Library => "library",
-        };
-        (advice.step_size, advice.epoch, steering)
+    fn execution_defaults(&self) -> (f64, u64, &'static str) {
+        let defaults = self.file.execution_defaults;
+        (defaults.step_size, defaults.epoch, executor_name(defaults.executor))
     }
 
-    /// Whether it is meant to draw its actions.
+    /// True if actions are to be sampled.
     #[getter]
     fn draws(&self) -> bool {
         self.file.policy.is_sampling()
@@ -176,8 +172,8 @@ impl PolicyFile {
         self.scales.clone()
     }
 
-    /// The multipliers to start with for these requirements, which are those it was trained for but for the bounds.
-    fn start(&self, requirements: Vec<Bound<'_, Requirement>>) -> PyResult<Vec<f64>> {
+    /// Initial multipliers for these requirements, which are those of the training except for the bounds.
+    fn init_multipliers(&self, requirements: Vec<Bound<'_, Requirement>>) -> PyResult<Vec<f64>> {
         let m = self.scales.len() - 1;
         if requirements.len() != m {
             let text = format!("requirements: expected {m}, found {}", requirements.len());
@@ -188,9 +184,9 @@ impl PolicyFile {
         Ok(self.file.library.start(&bounds, &self.scales, objective))
     }
 
-    /// The steps for which an action is held.
+    /// Steps for which an action is repeated.
     #[getter]
-    fn hold(&self) -> usize {
+    fn action_repeat(&self) -> usize {
         self.file.policy.action_repeat().max(1)
     }
 
@@ -225,7 +221,7 @@ impl PolicyFile {
         trained.check(&task).map_err(|error| file(path, error))?;
         let mut scales = task.scales().to_vec();
         if spaces.is_some() {
-            // The training measured over a few steps, and before it was over. Averages over an epoch may lie closer together,
+            // The training measured over a few steps, and before its end. Averages over an epoch may lie closer together,
             // so that multipliers would hardly move; or wider apart, so that they would overshoot.
             scales = trained.library.ranges(&scales, trained.execution_defaults.epoch);
             if trained.specification.objective().is_none() {
@@ -244,15 +240,15 @@ impl PolicyFile {
         })
     }
 
-    /// What it settles at when its weights are held.
+    /// Long-run averages under fixed weights.
     pub(crate) fn library(&self) -> &PolicyLibrary {
         &self.file.library
     }
 
-    /// Σ λ_i U_i in units U of the training, in which the policy weighs rewards, and up to where multipliers may only be on
-    /// their way. That is twice what the library says if it is sure. Else it is where nothing but requirements
-    /// matters, if entries of the library are `held` already; as long as they are not, they may yet do what π(·, λ) does not.
-    /// Without an objective nobody knows.
+    /// Σ λ_i U_i in units U of the training, and the largest value of it at which multipliers may still be converging: twice
+    /// the library's prices, if the library is feasible by two standard errors. Else it is where the requirements outweigh
+    /// the objective, if entries of the library are `held` already; otherwise the executor may still change to the library.
+    /// `None` without an objective.
     pub(crate) fn reach(&self, multipliers: &[f64], bounds: &[f64], held: bool) -> Option<(f64, f64)> {
         let library = &self.file.library;
         if self.file.specification.objective().is_none() || !library.is_measured() {
@@ -270,7 +266,7 @@ impl PolicyFile {
         Some((size(multipliers), priced.map_or(unsure, |priced| priced.min(alone))))
     }
 
-    /// The certified shortfalls that count as met. Ranges that an environment declares are taken at their word.
+    /// The certified shortfalls that count as met; `None` where the environment declares its ranges.
     pub(crate) fn tolerances(&self, share: f64, bounds: &[f64], scales: &[f64]) -> Option<Vec<f64>> {
         self.spaces.as_ref().map(|_| self.file.library.tolerances(share, bounds, scales))
     }
@@ -303,22 +299,22 @@ impl PolicyFile {
 
     /// A policy to act with.
     pub(crate) fn actor(&self, deterministic: bool) -> TrainedPolicy {
-        drawing(&self.file.policy, !deterministic)
+        sampling(&self.file.policy, !deterministic)
     }
 
-    /// A generator of its own for who draws many actions.
+    /// An independent generator.
     pub(crate) fn split_rng(&self) -> Rng {
         Rng::new(lock(&self.acting).rng.bits())
     }
 
-    /// Whether every part of an action is a choice, so that actions are whole numbers.
-    fn choices(&self) -> bool {
+    /// True if every part of an action is discrete, so that actions are integers.
+    fn is_discrete(&self) -> bool {
         self.action.iter().all(|part| matches!(part, ActionPart::Discrete(_)))
     }
 
     /// One action as an array.
     pub(crate) fn action<'py>(&self, py: Python<'py>, action: &[f64]) -> Bound<'py, PyAny> {
-        if self.choices() {
+        if self.is_discrete() {
             return PyArray1::from_iter(py, action.iter().map(|x| *x as i64)).into_any();
         }
         action.to_pyarray(py).into_any()
@@ -331,7 +327,7 @@ impl PolicyFile {
         actions: &BatchMatrix,
         convert: impl Fn(f64) -> T,
     ) -> PyResult<Bound<'py, PyArray2<T>>> {
-        // Rows without environments do not know how many they are.
+        // A matrix without environments has no rows.
         let (num_envs, parts) = (actions.num_envs(), self.action.len());
         let mut values = vec![convert(0.0); num_envs * parts];
         for row in 0..parts.min(actions.len()) {
@@ -389,23 +385,31 @@ impl PolicyFile {
     }
 }
 
-/// What steers an execution.
-pub(crate) fn steering_named(name: &str) -> PyResult<Executor> {
+/// An executor by its name.
+pub(crate) fn executor_named(name: &str) -> PyResult<Executor> {
     match name {
         "policy" => Ok(Executor::Policy),
         "library" => Ok(Executor::Library),
         _ => {
-            let text = format!("the steering is '{name}', expected 'policy' or 'library'");
+            let text = format!("the executor is '{name}', expected 'policy' or 'library'");
             Err(InputError::new_err(text))
         }
     }
 }
 
-/// The policy, drawing its actions or not. One that takes turns between others stays as it is.
-fn drawing(policy: &TrainedPolicy, drawing: bool) -> TrainedPolicy {
+/// The name of an executor.
+pub(crate) fn executor_name(executor: Executor) -> &'static str {
+    match executor {
+        Executor::Policy => "policy",
+        Executor::Library => "library",
+    }
+}
+
+/// The policy with sampled actions or their mode. A time-sharing policy stays as it is.
+fn sampling(policy: &TrainedPolicy, sampling: bool) -> TrainedPolicy {
     match policy.clone() {
-        TrainedPolicy::Mlp(policy) => TrainedPolicy::Mlp(Box::new(policy.sampling(drawing))),
-        TrainedPolicy::Rbf(policy) => TrainedPolicy::Rbf(Box::new(policy.sampling(drawing))),
+        TrainedPolicy::Mlp(policy) => TrainedPolicy::Mlp(Box::new(policy.sampling(sampling))),
+        TrainedPolicy::Rbf(policy) => TrainedPolicy::Rbf(Box::new(policy.sampling(sampling))),
         other => other,
     }
 }

@@ -1,4 +1,4 @@
-//! The exact answer to a finite problem.
+//! Exact solution of finite problems.
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -13,31 +13,31 @@ use pyo3::prelude::*;
 use pyo3::types::PyBool;
 
 use crate::errors::InputError;
-use crate::verbs::{Report, What};
-use crate::vocabulary::{Objective, Requirement};
+use crate::specification::Requirement;
+use crate::verbs::{Report, Request, Source};
 use crate::work::interruptible;
 
-/// The action in each state.
-type Rule<'py> = Bound<'py, PyArray1<i64>>;
+/// A deterministic policy: the action in each state.
+type DeterministicPolicy<'py> = Bound<'py, PyArray1<i64>>;
 
-/// Is told of every round: its number, the bounds (or none), the gap (or none) and the seconds so far. What it returns stops the
-/// solver if it is False.
+/// A function of Python that is called with every round: its number, the bounds (or none), the gap (or none) and the seconds
+/// so far. The solver stops if it returns False.
 struct Callback<'a> {
     call: Option<&'a Py<PyAny>>,
-    /// What it raised.
+    /// The exception that it raised.
     raised: &'a Mutex<Option<PyErr>>,
 }
 
 impl Callback<'_> {
-    fn tell(&self, event: &Event<'_>) -> ControlFlow<()> {
+    fn call(&self, event: &Event<'_>) -> ControlFlow<()> {
         let (Some(call), Event::Round { round, lower, upper, gap, seconds }) = (self.call, event) else {
             return ControlFlow::Continue(());
         };
-        let told = Python::attach(|py| -> PyResult<bool> {
+        let stop = Python::attach(|py| -> PyResult<bool> {
             let answer = call.call1(py, (*round, *lower, *upper, *gap, *seconds))?;
             Ok(answer.bind(py).is(PyBool::new(py, false)))
         });
-        match told {
+        match stop {
             Ok(false) => ControlFlow::Continue(()),
             Ok(true) => ControlFlow::Break(()),
             Err(error) => {
@@ -50,7 +50,7 @@ impl Callback<'_> {
     }
 }
 
-/// When to stop: the relative gap, and seconds.
+/// The termination criteria: the relative gap, and seconds.
 fn settings(gap: f64, time_limit: Option<f64>) -> PyResult<SolveSettings> {
     if !(gap > 0.0 && gap < 1.0) {
         return Err(InputError::new_err(format!("the gap is {gap}, expected a number above 0 and below 1")));
@@ -62,7 +62,7 @@ fn settings(gap: f64, time_limit: Option<f64>) -> PyResult<SolveSettings> {
     Ok(SolveSettings { gap, time_limit: time_limit.map(limit).transpose()? })
 }
 
-/// Long work with a callback, whose exceptions come first.
+/// Long work with a callback, whose exceptions take precedence.
 fn watched<T: Send>(
     py: Python<'_>,
     callback: Option<&Py<PyAny>>,
@@ -70,36 +70,33 @@ fn watched<T: Send>(
 ) -> PyResult<T> {
     let raised = Mutex::new(None);
     let callback = Callback { call: callback, raised: &raised };
-    let done = interruptible(py, |watch| work(watch, &mut |event: &Event<'_>| callback.tell(event)));
+    let done = interruptible(py, |watch| work(watch, &mut |event: &Event<'_>| callback.call(event)));
     match raised.into_inner() {
         Ok(Some(error)) => Err(error),
         _ => done,
     }
 }
 
-/// Solves a finite problem: the object of `acrl solve --json`, the rule of each policy of its mixture, and the page. Writes the
-/// policy if a path is given.
+/// Solves a finite problem: the object of `acrl solve --json`, the policies of its mixture, and the page. Writes the policy if
+/// a path is given.
 #[pyfunction]
-#[pyo3(signature = (model, name, command, objective, requirements, gap, time_limit, policy, callback))]
-#[expect(clippy::too_many_arguments, reason = "called from one place")]
+#[pyo3(signature = (request, gap, time_limit, policy, callback))]
 pub(crate) fn solve<'py>(
     py: Python<'py>,
-    model: What<'py>,
-    name: &str,
-    command: &str,
-    objective: Option<Bound<'py, Objective>>,
-    requirements: Vec<Bound<'py, Requirement>>,
+    request: Request<'py>,
     gap: f64,
     time_limit: Option<f64>,
     policy: Option<PathBuf>,
     callback: Option<Py<PyAny>>,
-) -> PyResult<(String, Vec<Rule<'py>>, Report)> {
+) -> PyResult<(String, Vec<DeterministicPolicy<'py>>, Report)> {
     let settings = settings(gap, time_limit)?;
-    let columns = match &model {
-        What::Model(model) => model.get().columns,
-        What::Path(path) => path.extension().is_some_and(|e| e == "npz"),
+    let opened = request.open(py)?;
+    let Request(source, name, command, ..) = request;
+    let columns = match source {
+        Source::Model(model) => model.get().columns,
+        Source::Path(path) => path.extension().is_some_and(|e| e == "npz"),
     };
-    let opened = model.open(py, name, objective, &requirements)?;
+    let name = name.as_str();
     let (json, solved) = watched(py, callback.as_ref(), |watch, observer| {
         let solved = acrl_app::solve(name, opened, &settings, watch, observer)?;
         if let Some(path) = &policy {
@@ -107,27 +104,19 @@ pub(crate) fn solve<'py>(
         }
         Ok((serde_json::to_string(&solved)?, solved))
     })?;
-    let rules = rules(&solved, columns);
-    Ok((
-        json,
-        rules.iter().map(|rule| rule.to_pyarray(py)).collect(),
-        Report::new(solved.page(name, command)),
-    ))
+    let policies = policies(&solved, columns);
+    let page = Report::new(solved.page(name, &command));
+    Ok((json, policies.iter().map(|policy| policy.to_pyarray(py)).collect(), page))
 }
 
 /// Solves a finite problem for several bounds of one requirement: the object of `acrl solve --sweep --json`, and the page.
 #[pyfunction]
-#[pyo3(signature = (model, name, command, requirement, bounds, objective, requirements, gap, time_limit, callback))]
-#[expect(clippy::too_many_arguments, reason = "called from one place")]
+#[pyo3(signature = (request, requirement, bounds, gap, time_limit, callback))]
 pub(crate) fn sweep<'py>(
     py: Python<'py>,
-    model: What<'py>,
-    name: &str,
-    command: &str,
+    mut request: Request<'py>,
     requirement: Bound<'py, Requirement>,
     bounds: Vec<f64>,
-    objective: Option<Bound<'py, Objective>>,
-    mut requirements: Vec<Bound<'py, Requirement>>,
     gap: f64,
     time_limit: Option<f64>,
     callback: Option<Py<PyAny>>,
@@ -140,8 +129,9 @@ pub(crate) fn sweep<'py>(
         return Err(InputError::new_err("there are no bounds, expected at least one"));
     }
     let asked = Sweep { requirement: requirement.get().0.clone(), bounds };
-    requirements.push(requirement);
-    let opened = model.open(py, name, objective, &requirements)?;
+    request.4.push(requirement);
+    let opened = request.open(py)?;
+    let (name, command) = (request.1.as_str(), request.2.as_str());
     watched(py, callback.as_ref(), |watch, observer| {
         let swept = acrl_app::sweep(name, opened, &asked, &settings, watch, observer)?;
         Ok((serde_json::to_string(&swept)?, Report::new(swept.page(name, command))))
@@ -149,7 +139,7 @@ pub(crate) fn sweep<'py>(
 }
 
 /// The action in each state, by its number among the columns of the arrays, or among the state's own.
-fn rules(solved: &SolveResult, columns: bool) -> Vec<Vec<i64>> {
+fn policies(solved: &SolveResult, columns: bool) -> Vec<Vec<i64>> {
     let Solution::Optimal(optimum) = solved.answer() else { return Vec::new() };
     let action = |(state, &action): (usize, &usize)| {
         let column = if columns { solved.model().action_numbers(state).nth(action) } else { None };

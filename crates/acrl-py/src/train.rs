@@ -3,15 +3,12 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use acrl::{
-    BatchMatrix, Executor, Interval, Named, PolicyLibrary, Rng, Specification, VecPolicy as _, VecTask,
-};
+use acrl::{BatchMatrix, Interval, Named, Specification, VecTask};
 use acrl_envs::{External, ExternalAction, ExternalParameters, ExternalReward, Problem};
 use acrl_files::{RunFolder, checkpoint};
 use acrl_learn::ppo::StepResult;
 use acrl_learn::{
-    ExecutionDefaults, ExternalPpo, LearnError, LibraryEvaluator, MlpPolicy, PolicyFile, PpoConfig,
-    TrainedPolicy, TrainingRecord,
+    ExternalEvaluation, ExternalPpo, LearnError, PolicyFile, PpoConfig, TrainedPolicy, TrainingRecord,
 };
 use numpy::ndarray::Array2;
 use numpy::{IntoPyArray as _, PyArray1, PyArray2, PyReadonlyArray1, PyReadonlyArray2, ToPyArray as _};
@@ -19,27 +16,27 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use crate::arrays::rows;
 use crate::errors::{DivergedError, InputError, file, input, lock};
-use crate::vocabulary::{Objective, Requirement};
+use crate::specification::{Objective, Requirement};
 
-/// What a checkpoint of such a training is called.
+/// The kind of checkpoint that such a training writes.
 const KIND: &str = "training in an external environment";
 
-/// A training whose environment is stepped by the caller. Any thread may use it; calls wait for each other.
+/// A training whose environment is stepped by the caller. Threads may share it; their calls are serialised.
 #[pyclass(frozen, module = "acrl._acrl")]
 pub(crate) struct Trainer(Mutex<Inner>);
 
 struct Inner {
-    specification: Specification,
     state: State,
     folder: Option<RunFolder>,
-    /// The figures of the last iteration.
-    figures: Option<Named<f64>>,
+    /// Metrics of the last iteration.
+    metrics: Option<Named<f64>>,
 }
 
-/// What a checkpoint holds.
+/// The content of a checkpoint.
 #[derive(Serialize, Deserialize)]
 struct State {
     description: ExternalParameters,
@@ -48,14 +45,15 @@ struct State {
     seed: u64,
     seconds: f64,
     training: ExternalPpo,
-    /// What the caller wants to keep: the environment, if it can be stored.
+    /// Bytes of the caller: the environments, if they can be pickled with their states.
     kept: Vec<u8>,
 }
 
 #[pymethods]
 impl Trainer {
     /// From the rewards' names, the observations' ranges, the parts of an action, the units of rewards where they are
-    /// given, a text that says how Python writes observations and actions, and settings as JSON.
+    /// given, the description of Python's spaces as JSON, the number of environments and of steps in all, and the settings
+    /// that differ from the defaults as JSON.
     #[new]
     #[expect(clippy::too_many_arguments, reason = "called from one place, by name")]
     fn new(
@@ -66,6 +64,7 @@ impl Trainer {
         parts: Vec<(Option<usize>, f64, f64)>,
         units: Vec<Option<f64>>,
         spaces: String,
+        size: (usize, u64),
         settings: &str,
         seed: u64,
     ) -> PyResult<Self> {
@@ -73,7 +72,7 @@ impl Trainer {
         let specification =
             Specification::new(objective.map(|o| o.get().0.clone()), requirements).map_err(input)?;
         let ranges: Vec<Interval> = ranges.into_iter().map(|(low, high)| Interval::new(low, high)).collect();
-        // Networks scale from a range; what is unknown or wide is measured before anything is learnt.
+        // Networks normalise by a range; one that is unknown or wide is measured in the first rollout.
         let placeholder = |range: &Interval| {
             if range.is_bounded() && range.width() > 0.0 { [range.low, range.high] } else { [-1.0, 1.0] }
         };
@@ -90,7 +89,8 @@ impl Trainer {
         let given: Vec<bool> = units.iter().map(Option::is_some).collect();
         let environment = External::new(description.clone()).map_err(input)?;
         let task = VecTask::new(&environment, specification.clone()).map_err(input)?;
-        let training = ExternalPpo::new(&task, &ranges, &given, merged(settings)?, seed).map_err(input)?;
+        let config = config(PpoConfig::external(size.0, size.1), settings)?;
+        let training = ExternalPpo::new(&task, &ranges, &given, config, seed).map_err(input)?;
         let state = State {
             description,
             objective: specification.objective().cloned(),
@@ -100,89 +100,84 @@ impl Trainer {
             training,
             kept: Vec::new(),
         };
-        Ok(Self(Mutex::new(Inner { specification, state, folder: None, figures: None })))
+        Ok(Self(Mutex::new(Inner { state, folder: None, metrics: None })))
     }
 
-    /// Draws an action for every environment: a row of observations each.
-    fn decide<'py>(
+    /// Samples an action for every environment, which has a row of observations.
+    fn act<'py>(
         &self,
         py: Python<'py>,
         observations: PyReadonlyArray2<'py, f64>,
     ) -> PyResult<Bound<'py, PyArray2<f64>>> {
         let mut inner = lock(&self.0);
-        let seen = inner.num_envs(&observations)?;
+        let observations = inner.observations(&observations)?;
         let parts = inner.state.description.action.len();
-        let mut actions = BatchMatrix::zeros(parts, seen.num_envs());
-        inner.state.training.act(&seen, &mut actions);
+        let mut actions = BatchMatrix::zeros(parts, observations.num_envs());
+        inner.state.training.act(&observations, &mut actions);
         Ok(env_major(py, &actions))
     }
 
-    /// Takes note of what came of it.
+    /// Takes the outcome of a step. `mask` is false where an environment only reset.
     fn observe(
         &self,
         rewards: PyReadonlyArray2<'_, f64>,
         observations: PyReadonlyArray2<'_, f64>,
-        last: PyReadonlyArray2<'_, f64>,
+        final_observations: PyReadonlyArray2<'_, f64>,
         terminated: PyReadonlyArray1<'_, bool>,
         truncated: PyReadonlyArray1<'_, bool>,
-        valid: PyReadonlyArray1<'_, bool>,
+        mask: PyReadonlyArray1<'_, bool>,
     ) -> PyResult<()> {
         let mut inner = lock(&self.0);
-        let observation = inner.num_envs(&observations)?;
-        let rewards = rows(&rewards, inner.state.description.reward.len(), "rewards")?;
-        let num_envs = observation.num_envs();
-        let flags = |array: PyReadonlyArray1<'_, bool>, what: &str| -> PyResult<Vec<bool>> {
-            let flags: Vec<bool> = array.as_array().iter().copied().collect();
-            if flags.len() == num_envs {
-                return Ok(flags);
-            }
-            Err(InputError::new_err(format!("{what} has {} flags for {num_envs} num_envs", flags.len())))
-        };
-        let (terminated, truncated) = (flags(terminated, "terminated")?, flags(truncated, "truncated")?);
-        let valid = flags(valid, "valid")?;
+        let num_envs = inner.num_envs();
+        let observation = inner.observations(&observations)?;
+        let rewards = batch(&rewards, inner.state.description.reward.len(), num_envs, "rewards")?;
+        let terminated = flags(&terminated, num_envs, "terminated")?;
+        let truncated = flags(&truncated, num_envs, "truncated")?;
+        let mask = flags(&mask, num_envs, "mask")?;
         let ended = truncated.iter().any(|ended| *ended);
-        let last = if ended { Some(inner.num_envs(&last)?) } else { None };
+        let last = if ended { Some(inner.observations(&final_observations)?) } else { None };
         inner.state.training.observe(&StepResult {
             rewards: &rewards,
             final_observation: last.as_ref().unwrap_or(&observation),
             observation: &observation,
             terminated: &terminated,
             truncated: &truncated,
-            mask: &valid,
+            mask: &mask,
         });
         Ok(())
     }
 
-    /// Whether it is time to improve.
+    /// True when it is time to update.
     #[getter]
-    fn full(&self) -> bool {
+    fn rollout_is_full(&self) -> bool {
         lock(&self.0).state.training.rollout_is_full()
     }
 
-    /// Improves by the segment that is over, and returns figures of it; none after the first, which is only looked at.
-    fn improve<'py>(
+    /// Updates the networks with the rollout and returns its metrics; `None` after the first rollout, in which
+    /// observations and rewards are only measured.
+    fn update<'py>(
         &self,
         py: Python<'py>,
         observations: PyReadonlyArray2<'py, f64>,
     ) -> PyResult<Option<Bound<'py, PyDict>>> {
-        let seen = lock(&self.0).num_envs(&observations)?;
-        let improved = py.detach(|| {
+        let observations = lock(&self.0).observations(&observations)?;
+        let updated = py.detach(|| {
             let mut inner = lock(&self.0);
             let training = &mut inner.state.training;
-            let figures = on_all_cores(|| training.update(&seen));
-            if let Ok(figures) = &figures {
-                inner.figures.clone_from(figures);
+            let metrics = on_all_cores(|| training.update(&observations));
+            if let Ok(metrics) = &metrics {
+                inner.metrics.clone_from(metrics);
             }
-            figures
+            metrics
         });
-        let figures = improved.map_err(|error| match error {
+        let metrics = updated.map_err(|error| match error {
             LearnError::Diverged { .. } => DivergedError::new_err(error.to_string()),
             other => input(other),
         })?;
-        figures.map(|figures| named(py, &figures)).transpose()
+        metrics.map(|metrics| named(py, &metrics)).transpose()
     }
 
-    /// The environments that should start anew now, if they can.
+    /// The environments to reset now, if they can be reset one by one.
     #[getter]
     fn restarts<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<bool>> {
         lock(&self.0).state.training.restarts().to_pyarray(py)
@@ -206,13 +201,13 @@ impl Trainer {
         lock(&self.0).state.training.steps()
     }
 
-    /// The seconds it took, those before it was resumed included.
+    /// Seconds of training, including those before a resume.
     #[getter]
     fn seconds(&self) -> f64 {
         lock(&self.0).state.seconds
     }
 
-    /// The units in which rewards are measured, by name.
+    /// The units in which rewards are normalised, by name.
     #[getter]
     fn units<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let inner = lock(&self.0);
@@ -220,15 +215,20 @@ impl Trainer {
         named(py, &names.zip(inner.state.training.units()).collect())
     }
 
-    /// Begins to keep records in a folder: "create" one, "replace" what is there, or "resume" from its checkpoint. What
-    /// was kept beside the checkpoint is returned.
-    fn open_folder<'py>(&self, py: Python<'py>, path: PathBuf, how: &str) -> PyResult<Bound<'py, PyBytes>> {
+    /// Begins to write to a folder that is new ("error" if it is not), to "overwrite", or to "resume" from its checkpoint.
+    /// Returns the bytes that the caller stored in the checkpoint.
+    fn open_folder<'py>(
+        &self,
+        py: Python<'py>,
+        path: PathBuf,
+        if_exists: &str,
+    ) -> PyResult<Bound<'py, PyBytes>> {
         let mut inner = lock(&self.0);
         let inner = &mut *inner;
         py.detach(|| {
-            let opened = match how {
-                "create" => RunFolder::create(&path),
-                "replace" => RunFolder::replace(&path),
+            let opened = match if_exists {
+                "error" => RunFolder::create(&path),
+                "overwrite" => RunFolder::replace(&path),
                 _ => {
                     let name = RunFolder::checkpoint_path(&path);
                     let state: State = checkpoint::load(&name, KIND).map_err(|error| file(&name, error))?;
@@ -257,26 +257,21 @@ impl Trainer {
         Ok(PyBytes::new(py, &inner.state.kept))
     }
 
-    /// Notes the last iteration in the folder, if there is one.
-    fn note(&self, py: Python<'_>, seconds: f64) -> PyResult<()> {
+    /// Writes the metrics of the last iteration to the folder, if there is one.
+    fn log(&self, py: Python<'_>, seconds: f64) -> PyResult<()> {
         let mut inner = lock(&self.0);
-        let Inner { state, folder, figures, .. } = &mut *inner;
+        let Inner { state, folder, metrics } = &mut *inner;
         state.seconds = seconds;
-        let (Some(folder), Some(figures)) = (folder, figures) else { return Ok(()) };
+        let (Some(folder), Some(metrics)) = (folder, metrics) else { return Ok(()) };
         let training = &state.training;
         py.detach(|| {
-            let noted = folder.iteration(
-                training.iteration(),
-                training.iterations(),
-                training.steps(),
-                seconds,
-                figures,
-            );
-            noted.map_err(|error| file(folder.path(), error))
+            let (iteration, total) = (training.iteration(), training.iterations());
+            let written = folder.iteration(iteration, total, training.steps(), seconds, metrics);
+            written.map_err(|error| file(folder.path(), error))
         })
     }
 
-    /// Writes a checkpoint to the folder, if there is one, and keeps these bytes beside it.
+    /// Writes a checkpoint to the folder, if there is one, with bytes of the caller.
     fn save_checkpoint(&self, py: Python<'_>, kept: &[u8]) -> PyResult<()> {
         let mut inner = lock(&self.0);
         let Inner { state, folder, .. } = &mut *inner;
@@ -293,77 +288,43 @@ impl Trainer {
         py.detach(|| folder.finish().map_err(|error| file(&path, error)))
     }
 
-    /// The steps of an episode, if there are any that come to an end.
-    #[getter]
-    fn episode(&self) -> Option<f64> {
-        lock(&self.0).state.training.episode()
-    }
-
-    /// Finds out what the policy settles at: at all kinds of weights, so many of them drawn, or only where one reward is
-    /// all that matters; with up to `budget` steps in each environment where the regular ones are not enough.
-    fn settler(
-        &self,
-        drawn: Option<usize>,
-        settling: usize,
-        measured: usize,
-        budget: usize,
-        drawing: bool,
-    ) -> Settler {
+    /// Begins to evaluate the policy as it is now.
+    fn evaluation(&self) -> Evaluation {
         let inner = lock(&self.0);
-        let training = &inner.state.training;
-        let policy = training.policy().sampling(drawing);
-        let scales = policy.inputs().scales().to_vec();
-        let (objective, num_envs) = (policy.inputs().objective(), training.settings().num_envs);
-        let times = (settling, measured);
-        let settling =
-            LibraryEvaluator::new(&scales, objective, num_envs, drawn, times, budget, inner.state.seed);
-        let rngs = (0..num_envs as u64).map(|env| Rng::stream(inner.state.seed ^ 0x5e77, env)).collect();
-        Settler(Mutex::new(Settles {
-            rewards: BatchMatrix::zeros(scales.len(), num_envs),
-            terms: training.terms().to_vec(),
-            named: inner.state.description.reward.len(),
-            policy,
-            settling,
-            rngs,
-        }))
+        let evaluation = ExternalEvaluation::new(&inner.state.training, inner.state.seed);
+        Evaluation { evaluation: Mutex::new(evaluation), rewards: inner.state.description.reward.len() }
     }
 
-    /// The policy file, as bytes: with what the policy settles at, and drawing its actions or not.
+    /// The policy file as bytes, with the result of an evaluation.
     fn finish<'py>(
         &self,
         py: Python<'py>,
-        settler: &Bound<'py, Settler>,
+        evaluation: &Bound<'py, Evaluation>,
         steps: u64,
         complete: bool,
     ) -> PyResult<Bound<'py, PyBytes>> {
-        let settled = lock(&settler.get().0);
-        let found = (settled.settling.library(), settled.settling.executor());
-        let bytes = lock(&self.0).file(settled.policy.clone(), found, steps, complete)?;
+        let evaluation = lock(&evaluation.get().evaluation);
+        let bytes = lock(&self.0).file(&evaluation, steps, complete)?;
         Ok(PyBytes::new(py, &bytes))
     }
 }
 
 impl Inner {
     /// Observations of all environments.
-    fn num_envs(&self, observations: &PyReadonlyArray2<'_, f64>) -> PyResult<BatchMatrix> {
-        let seen = rows(observations, self.state.description.observation.len(), "observations")?;
-        let num_envs = self.state.training.settings().num_envs;
-        if seen.num_envs() == num_envs {
-            return Ok(seen);
-        }
-        Err(InputError::new_err(format!("there are {} observations, expected {num_envs}", seen.num_envs())))
+    fn observations(&self, observations: &PyReadonlyArray2<'_, f64>) -> PyResult<BatchMatrix> {
+        let (width, num_envs) = (self.state.description.observation.len(), self.num_envs());
+        batch(observations, width, num_envs, "observations")
+    }
+
+    fn num_envs(&self) -> usize {
+        self.state.training.settings().num_envs
     }
 
     /// The policy file as bytes.
-    fn file(
-        &self,
-        policy: MlpPolicy,
-        (library, steering): (PolicyLibrary, Executor),
-        steps: u64,
-        complete: bool,
-    ) -> PyResult<Vec<u8>> {
-        let specification = &self.specification;
-        let State { description, seed, training, .. } = &self.state;
+    fn file(&self, evaluation: &ExternalEvaluation, steps: u64, complete: bool) -> PyResult<Vec<u8>> {
+        let State { description, seed, training, objective, requirements, .. } = &self.state;
+        let specification = Specification::new(objective.clone(), requirements.clone()).map_err(input)?;
+        let policy = evaluation.policy().clone();
         let scaled = policy.inputs().observation().iter().map(|range| [range.low, range.high]);
         let units = description.reward.iter().zip(training.units());
         let description = ExternalParameters {
@@ -373,20 +334,17 @@ impl Inner {
         };
         let environment = External::new(description).map_err(input)?;
         let task = VecTask::new(&environment, specification.clone()).map_err(input)?;
-        let problem = environment.problem(specification).map_err(input)?;
-        // Names that no problem file can hold are told now, not when the policy is opened.
+        let problem = environment.problem(&specification).map_err(input)?;
+        // Names that a problem file cannot hold are refused now, not when the policy is opened.
         Problem::parse(&problem).map_err(input)?;
         let file = PolicyFile {
             problem,
-            specification: specification.clone(),
+            specification,
             policy: TrainedPolicy::Mlp(Box::new(policy)),
-            library,
+            library: evaluation.library(),
             coverage: training.coverage().clone(),
             seen: training.seen().clone(),
-            execution_defaults: ExecutionDefaults {
-                executor: steering,
-                ..ExecutionDefaults::uncalibrated(&task)
-            },
+            execution_defaults: evaluation.execution_defaults(&task),
             training: TrainingRecord {
                 learner: "ppo".to_owned(),
                 method: acrl_learn::Training::A_CRL.to_owned(),
@@ -401,88 +359,62 @@ impl Inner {
     }
 }
 
-/// A policy whose weights are held, to find out what it settles at.
+/// The evaluation of a trained policy while Python steps the environment.
 #[pyclass(frozen, module = "acrl._acrl")]
-pub(crate) struct Settler(Mutex<Settles>);
-
-struct Settles {
-    policy: MlpPolicy,
-    settling: LibraryEvaluator,
-    terms: Vec<Option<(usize, f64)>>,
-    /// The number of the environment's rewards.
-    named: usize,
-    rewards: BatchMatrix,
-    rngs: Vec<Rng>,
+pub(crate) struct Evaluation {
+    evaluation: Mutex<ExternalEvaluation>,
+    /// Number of the environment's rewards.
+    rewards: usize,
 }
 
 #[pymethods]
-impl Settler {
+impl Evaluation {
     /// An action for every environment.
-    fn decide<'py>(
+    fn act<'py>(
         &self,
         py: Python<'py>,
         observations: PyReadonlyArray2<'py, f64>,
     ) -> PyResult<Bound<'py, PyArray2<f64>>> {
-        let mut settles = lock(&self.0);
-        let Settles { policy, settling, rngs, .. } = &mut *settles;
-        let seen = rows(&observations, policy.inputs().observation().len(), "observations")?;
-        if seen.num_envs() != rngs.len() {
-            let text = format!("there are {} observations, expected {}", seen.num_envs(), rngs.len());
-            return Err(InputError::new_err(text));
-        }
-        let mut actions = BatchMatrix::zeros(policy.heads().parts().len(), seen.num_envs());
-        policy.act(&seen, settling.weights(), &mut actions, rngs).map_err(input)?;
+        let mut evaluation = lock(&self.evaluation);
+        let policy = evaluation.policy();
+        let (width, parts) = (policy.inputs().observation().len(), policy.heads().parts().len());
+        let observations = batch(&observations, width, evaluation.num_envs(), "observations")?;
+        let mut actions = BatchMatrix::zeros(parts, observations.num_envs());
+        evaluation.act(&observations, &mut actions).map_err(input)?;
         Ok(env_major(py, &actions))
     }
 
-    /// Takes note of the rewards of environments that made a step, and of episodes that ended with it.
+    /// Takes the rewards of environments that made a step (`mask`), and which episodes ended with it.
     fn observe(
         &self,
         rewards: PyReadonlyArray2<'_, f64>,
-        valid: PyReadonlyArray1<'_, bool>,
+        mask: PyReadonlyArray1<'_, bool>,
         ended: PyReadonlyArray1<'_, bool>,
     ) -> PyResult<()> {
-        let mut settles = lock(&self.0);
-        let Settles { settling, terms, named, rewards: scored, .. } = &mut *settles;
-        let found = rows(&rewards, *named, "rewards")?;
-        let flags =
-            |array: PyReadonlyArray1<'_, bool>| array.as_array().iter().copied().collect::<Vec<bool>>();
-        let (valid, ended) = (flags(valid), flags(ended));
-        if [found.num_envs(), valid.len(), ended.len()].iter().any(|num_envs| *num_envs != scored.num_envs())
-        {
-            let text = format!("rewards of {} num_envs, expected {}", found.num_envs(), scored.num_envs());
-            return Err(InputError::new_err(text));
-        }
-        for (i, term) in terms.iter().enumerate() {
-            if let Some((row, sign)) = term {
-                let out = scored.row_mut(i).iter_mut();
-                out.zip(found.row(*row)).for_each(|(r, x)| *r = sign * x);
-            }
-        }
-        settling.observe(scored, &valid, &ended);
+        let mut evaluation = lock(&self.evaluation);
+        let num_envs = evaluation.num_envs();
+        let rewards = batch(&rewards, self.rewards, num_envs, "rewards")?;
+        let (mask, ended) = (flags(&mask, num_envs, "mask")?, flags(&ended, num_envs, "ended")?);
+        evaluation.observe(&rewards, &mask, &ended);
         Ok(())
     }
 
-    /// Whether all has been seen.
+    /// True when everything has been measured.
     #[getter]
     fn over(&self) -> bool {
-        lock(&self.0).settling.is_over()
+        lock(&self.evaluation).is_over()
     }
 
-    /// Steps in each environment, as far as is known.
+    /// The share of the present stage that is done.
     #[getter]
-    fn steps(&self) -> usize {
-        lock(&self.0).settling.steps()
+    fn progress(&self) -> f64 {
+        lock(&self.evaluation).progress()
     }
 
-    /// For each reward, the average in units of its range when it is all that matters.
+    /// Environment steps so far, in all environments.
     #[getter]
-    fn corners(&self) -> Vec<f64> {
-        let settles = lock(&self.0);
-        let (scales, library) = (settles.policy.inputs().scales(), settles.settling.library());
-        let first = usize::from(!settles.policy.inputs().objective());
-        let corners = library.entries.iter().take(scales.len() - first).enumerate();
-        corners.map(|(j, entry)| entry.values[first + j] / scales[first + j]).collect()
+    fn steps(&self) -> u64 {
+        lock(&self.evaluation).steps()
     }
 }
 
@@ -522,9 +454,24 @@ fn reward(name: String, unit: f64) -> ExternalReward {
     ExternalReward { name, low: 0.0, high: unit }
 }
 
-/// The default settings with some of them replaced.
-fn merged(settings: &str) -> PyResult<PpoConfig> {
-    serde_json::from_str(settings).map_err(|error| InputError::new_err(format!("settings: {error}")))
+/// A configuration with some settings replaced by those of a JSON object.
+fn config(defaults: PpoConfig, settings: &str) -> PyResult<PpoConfig> {
+    let wrong = |error: serde_json::Error| InputError::new_err(format!("settings: {error}"));
+    let given: Map<String, Value> = serde_json::from_str(settings).map_err(wrong)?;
+    let mut all = serde_json::to_value(defaults).map_err(wrong)?;
+    if let Some(all) = all.as_object_mut() {
+        all.extend(given);
+    }
+    serde_json::from_value(all).map_err(wrong)
+}
+
+/// The default settings of a training as JSON, by name.
+#[pyfunction]
+pub(crate) fn default_settings(num_envs: usize, total_steps: u64) -> PyResult<String> {
+    let wrong = |error: serde_json::Error| InputError::new_err(format!("settings: {error}"));
+    let all = serde_json::to_value(PpoConfig::external(num_envs, total_steps)).map_err(wrong)?;
+    let Value::Object(all) = all else { return Ok(String::new()) };
+    serde_json::to_string(&all).map_err(wrong)
 }
 
 fn named<'py>(py: Python<'py>, values: &Named<f64>) -> PyResult<Bound<'py, PyDict>> {
@@ -536,4 +483,27 @@ fn named<'py>(py: Python<'py>, values: &Named<f64>) -> PyResult<Bound<'py, PyDic
 /// A row for each environment.
 fn env_major<'py>(py: Python<'py>, rows: &BatchMatrix) -> Bound<'py, PyArray2<f64>> {
     Array2::from_shape_fn((rows.num_envs(), rows.len()), |(env, row)| rows.at(row, env)).into_pyarray(py)
+}
+
+/// A batch of an array with a row for each environment.
+fn batch(
+    array: &PyReadonlyArray2<'_, f64>,
+    width: usize,
+    num_envs: usize,
+    what: &str,
+) -> PyResult<BatchMatrix> {
+    let found = rows(array, width, what)?;
+    if found.num_envs() == num_envs {
+        return Ok(found);
+    }
+    Err(InputError::new_err(format!("there are {} {what}, expected {num_envs}", found.num_envs())))
+}
+
+/// A flag for each environment.
+fn flags(array: &PyReadonlyArray1<'_, bool>, num_envs: usize, what: &str) -> PyResult<Vec<bool>> {
+    let flags: Vec<bool> = array.as_array().iter().copied().collect();
+    if flags.len() == num_envs {
+        return Ok(flags);
+    }
+    Err(InputError::new_err(format!("{what} has {} flags for {num_envs} environments", flags.len())))
 }

@@ -1,4 +1,4 @@
-//! What tests and benchmarks ask of policies, and users do not.
+//! Functions for the tests and benchmarks of the package: with the feature `trials` only.
 
 use std::hint::black_box;
 use std::path::Path;
@@ -16,26 +16,26 @@ use pyo3::prelude::*;
 use crate::arrays::Floats;
 use crate::dynamics::Dynamics;
 use crate::errors::{InputError, input};
-use crate::policy::{PolicyFile, steering_named};
+use crate::policy::{PolicyFile, executor_named};
 
-/// The shares of the rewards' ranges by which averages may be behind.
+/// Tolerated shortfall, as a share of the rewards' ranges.
 const TOLERANCE: f64 = 0.005;
 
 /// Observations [steps, n], weights w0 ... wm [steps, m + 1], rewards r0 ... rm [steps, m + 1], and the diagnosis.
 type Trace<'py> = (Bound<'py, PyArray2<f64>>, Bound<'py, PyArray2<f64>>, Bound<'py, PyArray2<f64>>, String);
 
-/// One run in the problem that a policy embeds, as `acrl run` does it: what was seen before each step, the weights that
-/// were acted on, the rewards that came of it, in the user's signs, and the diagnosis as JSON.
+/// One run in the problem that a policy embeds, as of `acrl run`: the observation before each step, the weights, the rewards
+/// in the user's signs, and the diagnosis as JSON.
 #[pyfunction]
 pub(crate) fn trace<'py>(
     policy: &Bound<'py, PolicyFile>,
     dynamics: &Bound<'py, Dynamics>,
-    steering: &str,
+    executor: &str,
     steps: usize,
     seed: u64,
 ) -> PyResult<Trace<'py>> {
     let (py, file) = (policy.py(), &policy.get().file);
-    let executor = steering_named(steering)?;
+    let executor = executor_named(executor)?;
     let builder = dynamics.get().0.clone().executor(executor).library(Some(Arc::new(file.library.clone())));
     let agent = builder.objective(file.specification.objective().is_some()).build().map_err(input)?;
     let requirements = agent.dynamics().requirements().to_vec();
@@ -56,7 +56,7 @@ pub(crate) fn trace<'py>(
         task.environment().observe(execution.states(), &mut seen);
         observations.extend_from_slice(seen.as_slice());
         weights.extend_from_slice(execution.weights().as_slice());
-        // A silent observer never stops a run.
+        // `Silent` never stops a run.
         let _ = execution.step(&mut Silent).map_err(input)?;
         rewards.extend(execution.rewards().as_slice().iter().zip(&signs).map(|(r, sign)| r * sign));
     }
@@ -76,7 +76,7 @@ pub(crate) fn trace<'py>(
     Ok((array(observations, n)?, array(weights, m)?, array(rewards, m)?, diagnosis))
 }
 
-/// The seconds that each of so many repetitions of acting on a batch takes in Rust.
+/// Seconds of each of `repeats` actions on a batch in Rust.
 #[pyfunction]
 pub(crate) fn seconds_to_act(
     policy: &Bound<'_, PolicyFile>,
@@ -101,17 +101,17 @@ pub(crate) fn seconds_to_act(
     seconds.map_err(input)
 }
 
-/// The same policy with a network of these widths that has not been trained: it takes as long as one that has.
+/// The policy with an untrained network of these widths, for time measurements.
 #[pyfunction]
 pub(crate) fn untrained(
     policy: &Bound<'_, PolicyFile>,
-    hidden: Vec<usize>,
+    hidden_sizes: Vec<usize>,
     seed: u64,
 ) -> PyResult<PolicyFile> {
     let mut file = policy.get().file.clone();
     let environment = environment(policy.get())?;
     let task = VecTask::new(environment.batch(), file.specification.clone()).map_err(input)?;
-    let settings = PpoConfig { hidden_sizes: hidden, action_repeat: Some(1), ..PpoConfig::default() };
+    let settings = PpoConfig { hidden_sizes, action_repeat: Some(1), ..PpoConfig::default() };
     file.policy = TrainedPolicy::Mlp(Box::new(Ppo::new(&task, settings, seed).map_err(input)?.policy()));
     let container = file.to_container().map_err(input)?;
     PolicyFile::from_container(container, Path::new("untrained"), Rng::new(seed))

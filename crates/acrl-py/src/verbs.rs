@@ -1,11 +1,10 @@
-//! What the verbs of the program compute, and the program itself.
+//! The verbs of the program as functions, and the program itself.
 
 #[cfg(feature = "program")]
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use acrl::Executor;
 use acrl_app::{CompareOptions, EpochOption, ExecutionOptions, InitMultipliers, Input, RunOptions};
 use acrl_learn::Method;
 use acrl_paper::ReproduceOptions;
@@ -14,7 +13,8 @@ use pyo3::types::PyBytes;
 
 use crate::errors::{FileError, InputError, input, verb};
 use crate::model::Model;
-use crate::vocabulary::{Objective, Requirement};
+use crate::policy::executor_named;
+use crate::specification::{Objective, Requirement};
 use crate::work::interruptible;
 
 /// A page: text, tables and figures. It never changes.
@@ -34,7 +34,7 @@ impl Report {
         py.detach(|| {
             std::fs::create_dir_all(&folder)
                 .map_err(|error| FileError::new_err(format!("{}: {error}", folder.display())))?;
-            self.0.write(&folder).map_err(|error| FileError::new_err(crate::errors::told(&error)))
+            self.0.write(&folder).map_err(|error| FileError::new_err(crate::errors::with_causes(&error)))
         })
     }
 
@@ -43,13 +43,13 @@ impl Report {
         py.detach(|| self.0.to_html())
     }
 
-    /// What `to_bytes` gave.
+    /// From the result of `to_bytes`.
     #[staticmethod]
     fn from_bytes(content: &[u8]) -> PyResult<Self> {
         rmp_serde::from_slice(content).map(Self).map_err(input)
     }
 
-    /// All of it, such that numbers that are not finite are kept.
+    /// As MessagePack, which keeps numbers that are not finite.
     fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let content = rmp_serde::to_vec_named(&self.0).map_err(input)?;
         Ok(PyBytes::new(py, &content))
@@ -61,32 +61,39 @@ impl Report {
     }
 }
 
-/// What to work on: a `Model`, or a path or a bundled problem's name; with what is asked of it.
+/// A `Model`, or the path of a file, or the name of a bundled problem.
 #[derive(FromPyObject)]
-pub(crate) enum What<'py> {
+pub(crate) enum Source<'py> {
     Model(Bound<'py, Model>),
     Path(PathBuf),
 }
 
-impl What<'_> {
-    /// Reads it. `name` is what messages call it.
-    pub(crate) fn open(
-        self,
-        py: Python<'_>,
-        name: &str,
-        objective: Option<Bound<'_, Objective>>,
-        requirements: &[Bound<'_, Requirement>],
-    ) -> PyResult<Input> {
-        let mut opened = match self {
-            Self::Model(model) => Arc::clone(&model.get().model).into(),
-            Self::Path(path) => {
+/// A problem with the user's objective and requirements: the arguments that all verbs share, as a tuple.
+#[derive(FromPyObject)]
+pub(crate) struct Request<'py>(
+    pub(crate) Source<'py>,
+    /// Its name in messages and on pages.
+    pub(crate) String,
+    /// The call of Python that repeats it.
+    pub(crate) String,
+    pub(crate) Option<Bound<'py, Objective>>,
+    pub(crate) Vec<Bound<'py, Requirement>>,
+);
+
+impl Request<'_> {
+    /// Reads the problem, and gives it the objective and the requirements.
+    pub(crate) fn open(&self, py: Python<'_>) -> PyResult<Input> {
+        let Self(source, name, _, objective, requirements) = self;
+        let mut opened = match source {
+            Source::Model(model) => Arc::clone(&model.get().model).into(),
+            Source::Path(path) => {
                 let path =
                     path.to_str().ok_or_else(|| FileError::new_err(format!("{path:?} is not UTF-8")))?;
                 py.detach(|| Input::read(path))
-                    .map_err(|error| FileError::new_err(crate::errors::told(&error)))?
+                    .map_err(|error| FileError::new_err(crate::errors::with_causes(&error)))?
             }
         };
-        let objective = objective.map(|o| o.get().0.clone());
+        let objective = objective.as_ref().map(|o| o.get().0.clone());
         let requirements: Vec<acrl::Requirement> = requirements.iter().map(|r| r.get().0.clone()).collect();
         opened.specify(name, objective, &requirements).map_err(|error| verb(&error))?;
         if let Some(rewards) = opened.unspecified() {
@@ -99,7 +106,7 @@ impl What<'_> {
     }
 }
 
-/// Steps, runs, step size, epoch (0: to be found) and tolerance, as far as they are given.
+/// Steps, runs, step size, epoch (0: automatic) and tolerance, where they are given.
 type Settings = (Option<u64>, Option<u64>, Option<f64>, Option<u64>, Option<f64>);
 
 fn execution((steps, runs, step_size, epoch, tolerance): Settings) -> ExecutionOptions {
@@ -107,46 +114,28 @@ fn execution((steps, runs, step_size, epoch, tolerance): Settings) -> ExecutionO
     ExecutionOptions { steps, runs, step_size, epoch, tolerance }
 }
 
-fn json(value: &impl serde::Serialize) -> PyResult<String> {
-    serde_json::to_string(value).map_err(input)
-}
-
-/// Runs a finite problem or a trained policy: the object of `acrl run --json`, snapshots of its course, and the page.
+/// Runs a finite problem or a trained policy: the object of `acrl run --json`, its snapshots, and the page.
 #[pyfunction]
-#[pyo3(signature = (what, name, command, objective, requirements, settings, seed, start, steering, mixture))]
-#[expect(clippy::too_many_arguments, reason = "called from one place")]
+#[pyo3(signature = (request, settings, seed, init_multipliers, executor, time_sharing))]
 pub(crate) fn run(
     py: Python<'_>,
-    what: What<'_>,
-    name: &str,
-    command: &str,
-    objective: Option<Bound<'_, Objective>>,
-    requirements: Vec<Bound<'_, Requirement>>,
+    request: Request<'_>,
     settings: Settings,
     seed: Option<u64>,
-    start: Option<Vec<(String, f64)>>,
-    steering: Option<&str>,
-    mixture: bool,
+    init_multipliers: Option<Vec<(String, f64)>>,
+    executor: Option<&str>,
+    time_sharing: bool,
 ) -> PyResult<(String, String, Report)> {
-    let opened = what.open(py, name, objective, &requirements)?;
-    let steering = match steering {
-        None => None,
-        Some("policy") => Some(Executor::Policy),
-        Some("library") => Some(Executor::Library),
-        Some(other) => {
-            let text = format!("the steering is '{other}', expected 'policy' or 'library'");
-            return Err(InputError::new_err(text));
-        }
-    };
-    let init_multipliers = start.map(InitMultipliers::Given);
+    let opened = request.open(py)?;
     let options = RunOptions {
         execution: execution(settings),
         seed,
-        init_multipliers,
-        executor: steering,
-        time_sharing: mixture,
+        init_multipliers: init_multipliers.map(InitMultipliers::Given),
+        executor: executor.map(executor_named).transpose()?,
+        time_sharing,
         pictures: true,
     };
+    let Request(_, name, command, ..) = &request;
     interruptible(py, |watch| {
         let run = acrl_app::run(name, opened, &options, watch)?;
         let snapshots = serde_json::to_string(run.snapshots())?;
@@ -154,7 +143,7 @@ pub(crate) fn run(
     })
 }
 
-/// The page on runs of which the object of `acrl run --json` and snapshots are left.
+/// The page on runs, from the object of `acrl run --json` and snapshots.
 #[pyfunction]
 pub(crate) fn run_report(
     py: Python<'_>,
@@ -170,47 +159,42 @@ pub(crate) fn run_report(
 
 /// Compares methods on a problem: the object of `acrl compare --json`, and the page.
 #[pyfunction]
-#[pyo3(signature = (what, name, command, objective, requirements, settings, seed, budget, methods, trainings))]
-#[expect(clippy::too_many_arguments, reason = "called from one place")]
+#[pyo3(signature = (request, settings, seed, train_steps, methods, train_seeds))]
 pub(crate) fn compare(
     py: Python<'_>,
-    what: What<'_>,
-    name: &str,
-    command: &str,
-    objective: Option<Bound<'_, Objective>>,
-    requirements: Vec<Bound<'_, Requirement>>,
+    request: Request<'_>,
     settings: Settings,
     seed: Option<u64>,
-    budget: Option<u64>,
+    train_steps: Option<u64>,
     methods: Vec<String>,
-    trainings: Option<usize>,
+    train_seeds: Option<usize>,
 ) -> PyResult<(String, Report)> {
-    let opened = what.open(py, name, objective, &requirements)?;
+    let opened = request.open(py)?;
     let methods: Result<Vec<Method>, _> = methods.iter().map(|method| method.parse()).collect();
     let methods = methods.map_err(input)?;
-    let options = CompareOptions {
-        execution: execution(settings),
-        seed,
-        train_steps: budget,
-        methods,
-        train_seeds: trainings,
-    };
+    let execution = execution(settings);
+    let options = CompareOptions { execution, seed, train_steps, methods, train_seeds };
+    let Request(_, name, command, ..) = &request;
     interruptible(py, |watch| {
         let comparison = acrl_app::compare(name, opened, &options, watch)?;
         Ok((serde_json::to_string(&comparison)?, Report::new(comparison.page(name, command))))
     })
 }
 
+fn json(value: &impl serde::Serialize) -> PyResult<String> {
+    serde_json::to_string(value).map_err(input)
+}
+
 /// Reproduces the paper into a folder: the object of `acrl reproduce --json`, and the page.
 #[pyfunction]
 pub(crate) fn reproduce(
     py: Python<'_>,
-    folder: PathBuf,
+    out_dir: PathBuf,
     quick: bool,
     only: Vec<String>,
     seed: u64,
 ) -> PyResult<(String, Report)> {
-    let options = ReproduceOptions { quick, only, out_dir: folder, seed };
+    let options = ReproduceOptions { quick, only, out_dir, seed };
     let found = interruptible(py, |watch| acrl_paper::reproduce(&options, watch))?;
     Ok((json(&found)?, Report::new(found.page().clone())))
 }

@@ -1,4 +1,4 @@
-//! Long work: without the interpreter's lock, and stopped by what Python's signal handlers raise.
+//! Long work without the interpreter's lock, interrupted by exceptions of Python's signal handlers.
 
 use std::panic::resume_unwind;
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 
 use crate::errors::{SolveError, verb};
 
-/// How long Ctrl-C may wait until it is noticed.
+/// Interval at which signals are checked.
 const PATIENCE: Duration = Duration::from_millis(50);
 
 /// Does the work on threads of its own while this one looks for signals, which only Python's main thread can. When a

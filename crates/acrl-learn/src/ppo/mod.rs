@@ -23,6 +23,7 @@ mod config;
 mod distribution;
 mod episodes;
 mod external;
+mod external_config;
 mod gae;
 mod minibatch;
 mod normalize;

@@ -1,4 +1,4 @@
-"""Environments as lanes: spaces, rewards by name, ends of episodes, vector environments, bad ones."""
+"""Batches of environments: spaces, rewards by name, ends of episodes, vector environments, bad ones."""
 
 import json
 import sys
@@ -10,9 +10,9 @@ import acrl
 import gymnasium
 import numpy as np
 import pytest
-from acrl._lanes import Lanes
 from acrl._rewards import RewardReader, all_finite
 from acrl._spaces import describe, from_description
+from acrl._vector_env import EnvBatch
 from gymnasium import spaces
 from gymnasium.vector import SyncVectorEnv
 
@@ -37,7 +37,7 @@ SPACES: list[spaces.Space[Any]] = [
 
 
 @pytest.mark.parametrize("space", SPACES, ids=str)
-def test_observations_become_what_gymnasium_flattens_them_to(space: spaces.Space[Any]) -> None:
+def test_encoding_matches_gymnasium_flatten(space: spaces.Space[Any]) -> None:
     space.seed(0)
     # By way of a file, as a policy keeps it.
     codec = from_description(json.loads(json.dumps(describe(space), allow_nan=False)))
@@ -50,10 +50,10 @@ def test_observations_become_what_gymnasium_flattens_them_to(space: spaces.Space
         found = codec.encode(value)
         assert found.dtype == np.float64
         assert found.tolist() == row.tolist()
-        assert codec.lanes(value) is None
+        assert codec.num_envs(value) is None
     batch = _batch(space, values)
     assert codec.encode_batch(batch).tolist() == np.stack(rows).tolist()
-    assert codec.lanes(batch) == 5
+    assert codec.num_envs(batch) == 5
 
 
 def _batch(space: spaces.Space[Any], values: list[Any]) -> Any:
@@ -65,7 +65,7 @@ def _batch(space: spaces.Space[Any], values: list[Any]) -> Any:
 
 
 @pytest.mark.parametrize("space", SPACES, ids=str)
-def test_numbers_become_actions_of_the_space(space: spaces.Space[Any]) -> None:
+def test_decoded_actions_are_in_the_space(space: spaces.Space[Any]) -> None:
     codec = from_description(describe(space))
     generator = np.random.default_rng(0)
     k = len(codec.parts)
@@ -178,43 +178,45 @@ class Counter(gymnasium.Env[Any, Any]):
         return self._seen(), float(self.t), terminated, truncated, info
 
 
-def one(lanes: Lanes) -> Any:
-    return lanes.step(np.zeros((len(lanes), len(lanes.parts))))
+def one(envs: EnvBatch) -> Any:
+    return envs.step(np.zeros((len(envs), len(envs.parts))))
 
 
 @pytest.mark.parametrize("ends", ["terminated", "truncated"])
-def test_where_an_episode_ends_the_next_one_begins(ends: str) -> None:
-    lanes = Lanes(lambda: Counter(3, ends=ends, shared=True), ["reward", "cost", "terminated", "truncated"], num_envs=2)
-    assert lanes.reset().tolist() == [[0, 0], [0, 0]]
-    first, second, third, fourth = one(lanes), one(lanes), one(lanes), one(lanes)
-    assert first.last is first.observations
+def test_episodes_are_concatenated(ends: str) -> None:
+    envs = EnvBatch(
+        lambda: Counter(3, ends=ends, shared=True), ["reward", "cost", "terminated", "truncated"], num_envs=2
+    )
+    assert envs.reset().tolist() == [[0, 0], [0, 0]]
+    first, second, third, fourth = one(envs), one(envs), one(envs), one(envs)
+    assert first.final_observations is first.observations
     assert first.observations.tolist() == [[1, 0], [1, 0]]  # not changed by later steps
     assert second.rewards.tolist() == [[2, 20, 0, 0]] * 2
     assert third.observations.tolist() == [[0, 1], [0, 1]]
-    assert third.last.tolist() == [[3, 0], [3, 0]]
+    assert third.final_observations.tolist() == [[3, 0], [3, 0]]
     assert third.rewards.tolist() == [[3, 30, ends == "terminated", ends == "truncated"]] * 2
     assert third.terminated.tolist() == [ends == "terminated"] * 2
     assert third.truncated.tolist() == [ends == "truncated"] * 2
-    assert third.valid.all()
+    assert third.mask.all()
     assert fourth.observations.tolist() == [[1, 1], [1, 1]]
-    restarted = lanes.restart(np.array([False, True]))
+    restarted = envs.restart(np.array([False, True]))
     assert restarted.tolist() == [[1, 1], [0, 2]]
-    assert one(lanes).observations.tolist() == [[2, 1], [1, 2]]
+    assert one(envs).observations.tolist() == [[2, 1], [1, 2]]
 
 
-def test_lanes_are_seeded_one_by_one_and_once() -> None:
+def test_environments_are_seeded_individually_and_once() -> None:
     made: list[Counter] = []
 
     def make() -> Counter:
         made.append(Counter())
         return made[-1]
 
-    lanes = Lanes(make, ["reward"], num_envs=3, seed=7)
-    lanes.reset()
+    envs = EnvBatch(make, ["reward"], num_envs=3, seed=7)
+    envs.reset()
     assert [env.first_seed for env in made] == [7, 8, 9]
     for env in made:
         env.first_seed = None
-    lanes.reset()
+    envs.reset()
     assert [env.first_seed for env in made] == [None] * 3
 
 
@@ -230,37 +232,37 @@ def test_lanes_are_seeded_one_by_one_and_once() -> None:
     ],
 )
 def test_rewards_by_name(kind: str, names: list[str], spec: Any, values: list[float]) -> None:
-    lanes = Lanes(lambda: Counter(kind=kind), names, num_envs=2, rewards=spec)
-    lanes.reset()
-    assert lanes.step(np.ones((2, 1))).rewards.tolist() == [values] * 2
+    envs = EnvBatch(lambda: Counter(kind=kind), names, num_envs=2, rewards=spec)
+    envs.reset()
+    assert envs.step(np.ones((2, 1))).rewards.tolist() == [values] * 2
 
 
-def test_a_function_sees_the_step_as_it_was() -> None:
+def test_reward_function_gets_the_transition() -> None:
     seen: list[tuple[Any, ...]] = []
 
     def rewards(obs: Any, action: Any, next_obs: Any, reward: Any, info: Any) -> Any:
         seen.append((obs.tolist(), int(action), next_obs.tolist(), reward, info["cost"]))
         return {"moved": next_obs[0] - obs[0], "twice": [2 * reward]}
 
-    lanes = Lanes(
+    envs = EnvBatch(
         lambda: Counter(2, shared=True), ["moved", "twice", "cost", "terminated"], num_envs=1, rewards=rewards
     )
-    lanes.reset()
-    found = [lanes.step(np.array([[1.0]])).rewards[0].tolist() for _ in range(3)]
+    envs.reset()
+    found = [envs.step(np.array([[1.0]])).rewards[0].tolist() for _ in range(3)]
     assert found == [[1, 2, 10, 0], [1, 4, 20, 1], [1, 2, 10, 0]]
     assert seen[1] == ([1, 0], 1, [2, 0], 2.0, 20.0)  # the last observation and not that of the reset
     assert seen[2][0] == [0, 1]
-    vector = Lanes(Counter, ["reward1", "reward0"], num_envs=1, rewards=lambda *_: (3.0, 4))
+    vector = EnvBatch(Counter, ["reward1", "reward0"], num_envs=1, rewards=lambda *_: (3.0, 4))
     vector.reset()
     assert one(vector).rewards.tolist() == [[4, 3]]
-    scalar = Lanes(Counter, ["reward"], num_envs=1, rewards=lambda *_: -5)
+    scalar = EnvBatch(Counter, ["reward"], num_envs=1, rewards=lambda *_: -5)
     scalar.reset()
     assert one(scalar).rewards.tolist() == [[-5]]
 
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("function", [False, True])
-def test_vector_environments_in_every_way_of_resetting(mode: Any, function: bool) -> None:
+def test_vector_environments_in_all_autoreset_modes(mode: Any, function: bool) -> None:
     options = {} if mode is None else {"autoreset_mode": AUTORESET[mode]}
     env = SyncVectorEnv([lambda: Counter(2, ends="truncated"), lambda: Counter(3)], **options)
 
@@ -269,19 +271,19 @@ def test_vector_environments_in_every_way_of_resetting(mode: Any, function: bool
         return {"moved": next_obs[:, 0] - obs[:, 0], "cost": info.get("cost", np.zeros(2))}
 
     names = ["reward", "cost", "truncated", "moved" if function else "speed1"]
-    lanes = Lanes(env, names, rewards=moved if function else None)
-    assert (len(lanes), lanes.can_reset) == (2, False)
-    assert lanes.reset().tolist() == [[0, 0], [0, 0]]
+    envs = EnvBatch(env, names, rewards=moved if function else None)
+    assert (len(envs), envs.can_reset) == (2, False)
+    assert envs.reset().tolist() == [[0, 0], [0, 0]]
     rows: list[list[Any]] = [[], []]
     for _ in range(12):
-        told = one(lanes)
-        for lane in range(2):
-            if told.valid[lane]:
-                obs, reward, last = told.observations[lane].tolist(), told.rewards[lane].tolist(), told.last[lane]
-                rows[lane].append([obs, reward, last.tolist(), bool(told.terminated[lane] or told.truncated[lane])])
+        step = one(envs)
+        for i in range(2):
+            if step.mask[i]:
+                obs, reward, last = step.observations[i].tolist(), step.rewards[i].tolist(), step.final_observations[i]
+                rows[i].append([obs, reward, last.tolist(), bool(step.terminated[i] or step.truncated[i])])
             else:
-                assert told.rewards[lane].tolist() == [0.0] * len(names)
-                rows[lane][-1][0] = told.observations[lane].tolist()  # now it is seen
+                assert step.rewards[i].tolist() == [0.0] * len(names)
+                rows[i][-1][0] = step.observations[i].tolist()  # now it is seen
     more = [1.0, 1.0, 1.0] if function else [-1.0, -2.0, -3.0]
     assert rows[0][:3] == [
         [[1, 0], [1, 10, 0, more[0]], [1, 0], False],
@@ -294,7 +296,7 @@ def test_vector_environments_in_every_way_of_resetting(mode: Any, function: bool
 
 
 class Many(gymnasium.vector.VectorEnv):
-    """Three lanes in NumPy, that do not say how they are reset."""
+    """Three environments in NumPy without a declared autoreset mode."""
 
     def __init__(self, finals: bool = True, vector: bool = False) -> None:
         self.num_envs = 3
@@ -334,11 +336,11 @@ class Many(gymnasium.vector.VectorEnv):
 
 
 def test_a_vector_environment_with_a_vector_of_rewards() -> None:
-    lanes = Lanes(Many(vector=True), ["reward1", "reward0"])
-    lanes.reset()
-    one(lanes)
-    assert one(lanes).rewards.tolist() == [[2, 1]] * 3
-    named = Lanes(Many(vector=True), ["b", "a", "terminated"], rewards=["a", "b"])
+    envs = EnvBatch(Many(vector=True), ["reward1", "reward0"])
+    envs.reset()
+    one(envs)
+    assert one(envs).rewards.tolist() == [[2, 1]] * 3
+    named = EnvBatch(Many(vector=True), ["b", "a", "terminated"], rewards=["a", "b"])
     named.reset()
     one(named)
     assert one(named).rewards.tolist() == [[2, 1, 0], [2, 1, 1], [2, 1, 0]]
@@ -348,66 +350,66 @@ def test_a_vector_environment_with_a_vector_of_rewards() -> None:
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.bool_])
 def test_columns_of_a_vector_of_rewards_are_copied(columns: list[int], transposed: bool, dtype: Any) -> None:
-    told = (np.arange(12.0).reshape(3, 4) % 5).astype(dtype)
+    step = (np.arange(12.0).reshape(3, 4) % 5).astype(dtype)
     if transposed:
-        told = np.asfortranarray(told)
+        step = np.asfortranarray(step)
     reader = RewardReader([f"r{i}" for i in range(len(columns))], {f"r{i}": c for i, c in enumerate(columns)})
     flags, valid = np.zeros(3, np.bool_), np.array([True, False, True])
-    before = told.copy()
+    before = step.copy()
     for _ in range(2):
-        found = reader.read_batch(None, None, None, told, flags, flags, {}, valid)
+        found = reader.read_batch(None, None, None, step, flags, flags, {}, valid)
         assert found.dtype == np.float64
         assert found.flags.c_contiguous
         assert found.tolist() == [before[0, columns].tolist(), [0.0] * len(columns), before[2, columns].tolist()]
         # Steps that are not valid are zeroed, but not in what the environment holds.
-        assert not np.shares_memory(found, told)
-        assert told.tolist() == before.tolist()
+        assert not np.shares_memory(found, step)
+        assert step.tolist() == before.tolist()
 
 
 def test_a_vector_environment_with_many_spaces_and_many_rewards() -> None:
     env = Many(vector=True)
-    lanes = Lanes(env, ["reward1", "energy", "choice", "left"], rewards=lambda *told: {"left": told[2]["t"][:, 0]})
-    assert lanes.reset().tolist() == [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0]]
-    assert lanes.parts == [(2, 0, 1), (None, -1, 1), (None, -1, 1)]
+    envs = EnvBatch(env, ["reward1", "energy", "choice", "left"], rewards=lambda *step: {"left": step[2]["t"][:, 0]})
+    assert envs.reset().tolist() == [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0]]
+    assert envs.parts == [(2, 0, 1), (None, -1, 1), (None, -1, 1)]
     actions = np.array([[1.0, 0.5, 9.0]] * 3)
-    first, second = lanes.step(actions), lanes.step(actions)
+    first, second = envs.step(actions), envs.step(actions)
     assert first.rewards.tolist() == [[1, 1.25, 1, 1]] * 3
     assert second.rewards[1].tolist() == [2, 1.25, 1, 2]
     assert second.observations[:, 3].tolist() == [2, 0, 2]
-    assert second.last[:, 3].tolist() == [2, 2, 2]
-    assert second.valid.all()
-    lanes.close()
+    assert second.final_observations[:, 3].tolist() == [2, 2, 2]
+    assert second.mask.all()
+    envs.close()
     assert not env.closed  # it is the user's
 
 
-@pytest.mark.skipif(AUTORESET is None, reason="before Gymnasium 1.0 lanes reset at once")
-def test_a_vector_environment_that_says_nothing_resets_in_the_next_step() -> None:
-    lanes = Lanes(Many(finals=False), ["reward"])
-    lanes.reset()
-    one(lanes)
-    assert one(lanes).terminated.tolist() == [False, True, False]
-    assert one(lanes).valid.tolist() == [True, False, True]
+@pytest.mark.skipif(AUTORESET is None, reason="before Gymnasium 1.0 environments reset at once")
+def test_undeclared_autoreset_mode_is_next_step() -> None:
+    envs = EnvBatch(Many(finals=False), ["reward"])
+    envs.reset()
+    one(envs)
+    assert one(envs).terminated.tolist() == [False, True, False]
+    assert one(envs).mask.tolist() == [True, False, True]
 
 
-def test_a_lane_that_resets_at_once_must_show_where_it_was() -> None:
+def test_same_step_autoreset_needs_final_obs() -> None:
     env = Many(finals=False)
     env.metadata = {"autoreset_mode": AUTORESET.SAME_STEP if AUTORESET else "SAME_STEP"}
-    lanes = Lanes(env, ["reward"])
-    lanes.reset()
-    one(lanes)
+    envs = EnvBatch(env, ["reward"])
+    envs.reset()
+    one(envs)
     with pytest.raises(acrl.InputError, match="lack 'final_obs'"):
-        one(lanes)
+        one(envs)
 
 
-def test_what_is_an_environment() -> None:
+def test_accepted_kinds_of_environments() -> None:
     env = Counter()
-    lanes = Lanes(env, ["reward"])
-    assert len(lanes) == 16
-    lanes.reset()
-    one(lanes)
-    assert env.t == 1  # the first lane is the one that was given
-    assert len(Lanes("CartPole-v1", ["reward"], num_envs=2)) == 2
-    assert len(Lanes(lambda: Many(), ["reward"])) == 3  # type: ignore[arg-type, return-value]
+    envs = EnvBatch(env, ["reward"])
+    assert len(envs) == 16
+    envs.reset()
+    one(envs)
+    assert env.t == 1  # the first environment is the one that was given
+    assert len(EnvBatch("CartPole-v1", ["reward"], num_envs=2)) == 2
+    assert len(EnvBatch(lambda: Many(), ["reward"])) == 3  # type: ignore[arg-type, return-value]
     for bad, message in [
         (3, "3 is no environment"),
         ([env], "is no environment"),
@@ -416,18 +418,18 @@ def test_what_is_an_environment() -> None:
         ("Nowhere-v0", "there is no environment 'Nowhere-v0'"),
     ]:
         with pytest.raises(acrl.InputError, match=message):
-            Lanes(bad, ["reward"])  # type: ignore[arg-type]
+            EnvBatch(bad, ["reward"])  # type: ignore[arg-type]
     with pytest.raises(acrl.InputError, match="num_envs is 0"):
-        Lanes(env, ["reward"], num_envs=0)
+        EnvBatch(env, ["reward"], num_envs=0)
     with pytest.raises(acrl.InputError, match="num_envs is 2, but the vector environment has 3"):
-        Lanes(Many(), ["reward"], num_envs=2)
+        EnvBatch(Many(), ["reward"], num_envs=2)
     env.lock = threading.Lock()  # type: ignore[attr-defined]
     with pytest.raises(acrl.InputError, match=r"cannot be copied .* give a function that makes one, or num_envs=1"):
-        Lanes(env, ["reward"])
-    assert len(Lanes(env, ["reward"], num_envs=1)) == 1
+        EnvBatch(env, ["reward"])
+    assert len(EnvBatch(env, ["reward"], num_envs=1)) == 1
     env.observation_space = spaces.Text(4)
     with pytest.raises(acrl.InputError, match=r"the observation space cannot be used: .*Text.* is not supported"):
-        Lanes(env, ["reward"], num_envs=1)
+        EnvBatch(env, ["reward"], num_envs=1)
 
 
 def test_ids_of_other_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -448,49 +450,49 @@ def make(name):
     monkeypatch.syspath_prepend(str(tmp_path))
     for name in ("mo_gymnasium", "safety_gymnasium"):
         monkeypatch.delitem(sys.modules, name, raising=False)
-    lanes = Lanes("acrl-gold-v0", ["reward1"], num_envs=2)
-    lanes.reset()
-    assert one(lanes).rewards.tolist() == [[-1], [-1]]
+    envs = EnvBatch("acrl-gold-v0", ["reward1"], num_envs=2)
+    envs.reset()
+    assert one(envs).rewards.tolist() == [[-1], [-1]]
     message = "no environment 'Nowhere-v0': .*safety_gymnasium cannot be imported: it needs an older Python"
     with pytest.raises(acrl.InputError, match=message):
-        Lanes("Nowhere-v0", ["reward"])
+        EnvBatch("Nowhere-v0", ["reward"])
     gymnasium.envs.registry.pop("acrl-gold-v0")
     sys.modules.pop("mo_gymnasium")
 
 
 @pytest.mark.parametrize("vector", [False, True])
-def test_bad_rewards_are_told(vector: bool) -> None:
-    def lanes(kind: str, names: list[str], spec: Any = None) -> Lanes:
+def test_bad_rewards_are_reported(vector: bool) -> None:
+    def envs(kind: str, names: list[str], spec: Any = None) -> EnvBatch:
         options = {"autoreset_mode": AUTORESET.SAME_STEP} if AUTORESET else {}
         env: Any = SyncVectorEnv([lambda: Counter(kind=kind)] * 2, **options) if vector else lambda: Counter(kind=kind)
-        made = Lanes(env, names, num_envs=2, rewards=spec)
+        made = EnvBatch(env, names, num_envs=2, rewards=spec)
         made.reset()
         return made
 
     with pytest.raises(acrl.UnknownNameError, match=r"no reward 'fuel': it gave reward, cost, speed0, speed1, .*trunc"):
-        one(lanes("scalar", ["reward", "fuel"]))
+        one(envs("scalar", ["reward", "fuel"]))
     with pytest.raises(acrl.InputError, match="the reward 'cost' must be a finite number, but it is nan"):
-        one(lanes("nan", ["reward", "cost"]))
+        one(envs("nan", ["reward", "cost"]))
     with pytest.raises(acrl.InputError, match=r"the reward has shape .*, expected one number for each of \['a', 'b'\]"):
-        one(lanes("scalar", ["a"], ["a", "b"]))
+        one(envs("scalar", ["a"], ["a", "b"]))
     with pytest.raises(acrl.InputError, match="'a' is component 4 of a reward that has 1"):
-        one(lanes("scalar", ["a"], {"a": 4}))
+        one(envs("scalar", ["a"], {"a": 4}))
     with pytest.raises(acrl.InputError, match="the function rewards gave 'x', expected a dict"):
-        one(lanes("scalar", ["a"], lambda *_: "x"))
+        one(envs("scalar", ["a"], lambda *_: "x"))
     with pytest.raises(acrl.UnknownNameError, match="gave no reward 'name'"):
-        one(lanes("scalar", ["name"]))
+        one(envs("scalar", ["name"]))
     if not vector:
         with pytest.raises(acrl.UnknownNameError, match="gave no reward 'reward': it gave reward0, reward1, cost"):
-            one(lanes("vector", ["reward"]))
+            one(envs("vector", ["reward"]))
         with pytest.raises(acrl.InputError, match="step returned 4 values, expected observation, reward"):
-            one(lanes("four", ["reward"]))
-    broken = lanes("raises", ["reward"])
+            one(envs("four", ["reward"]))
+    broken = envs("raises", ["reward"])
     one(broken)
     with pytest.raises(RuntimeError, match="the motor is off") as caught:
         one(broken)
     if hasattr(caught.value, "__notes__"):
         assert any("in step 2" in note for note in caught.value.__notes__)
-        assert vector or "of lane 0" in caught.value.__notes__[0]
+        assert vector or "of environment 0" in caught.value.__notes__[0]
 
 
 def test_bad_settings_are_refused() -> None:
@@ -503,19 +505,19 @@ def test_bad_settings_are_refused() -> None:
     ]:
         with pytest.raises(acrl.InputError, match=message):
             RewardReader(["a"], spec)  # type: ignore[arg-type]
-    lanes = Lanes(Counter, ["reward"], num_envs=2)
-    lanes.reset()
+    envs = EnvBatch(Counter, ["reward"], num_envs=2)
+    envs.reset()
     with pytest.raises(acrl.InputError, match=r"the actions have shape \(2,\), expected \(2, 1\)"):
-        lanes.step(np.zeros(2))
+        envs.step(np.zeros(2))
     with pytest.raises(acrl.InputError, match="the actions must be numbers"):
-        lanes.step(np.array([[0.0], [np.nan]]))
+        envs.step(np.array([[0.0], [np.nan]]))
     with pytest.raises(acrl.InputError, match="cannot be reset one by one"):
-        Lanes(Many(), ["reward"]).restart(np.ones(3, np.bool_))
-    with pytest.raises(acrl.InputError, match=r"lanes to restart have shape \(3,\)"):
-        lanes.restart(np.ones(3, np.bool_))
+        EnvBatch(Many(), ["reward"]).restart(np.ones(3, np.bool_))
+    with pytest.raises(acrl.InputError, match=r"environments to restart have shape \(3,\)"):
+        envs.restart(np.ones(3, np.bool_))
 
 
-def test_what_is_finite() -> None:
+def test_all_finite() -> None:
     assert all_finite(np.array([[1e200, -1e200], [0.0, 1.0]]))  # although the sum of squares is not
     for bad in (np.nan, np.inf, -np.inf):
         assert not all_finite(np.array([[1.0, 2.0], [bad, 0.0]]))
@@ -528,16 +530,18 @@ class Blind(Counter):
         return np.array([np.nan if self.t else 0.0, 0.0])
 
 
-def test_observations_that_are_not_finite_are_told() -> None:
+def test_non_finite_observations_are_refused() -> None:
     for env in (Blind, SyncVectorEnv([Blind, Blind])):
-        lanes = Lanes(env, ["reward"], num_envs=2)
-        lanes.reset()
-        with pytest.raises(acrl.InputError, match=r"the observation of lane 0 in step 1 is .*nan.*, expected finite"):
-            one(lanes)
+        envs = EnvBatch(env, ["reward"], num_envs=2)
+        envs.reset()
+        with pytest.raises(
+            acrl.InputError, match=r"the observation of environment 0 in step 1 is .*nan.*, expected finite"
+        ):
+            one(envs)
 
 
 class Rare(Counter):
-    """Tells its cost in some lanes only."""
+    """Gives its cost in some environments only."""
 
     def step(self, action: Any) -> Any:
         obs, reward, terminated, truncated, info = super().step(action)
@@ -546,9 +550,9 @@ class Rare(Counter):
         return obs, reward, terminated, truncated, info
 
 
-def test_a_reward_that_only_some_lanes_give_is_told() -> None:
+def test_reward_missing_in_some_environments_is_refused() -> None:
     for env in (Rare, SyncVectorEnv([Rare, Rare])):
-        lanes = Lanes(env, ["cost"], num_envs=2)
-        lanes.reset()
+        envs = EnvBatch(env, ["cost"], num_envs=2)
+        envs.reset()
         with pytest.raises(acrl.UnknownNameError, match="gave no reward 'cost'"):
-            one(lanes)
+            one(envs)

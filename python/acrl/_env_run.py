@@ -1,4 +1,4 @@
-"""Runs of a trained policy in an environment of Python."""
+"""Runs of a trained policy in a Gymnasium environment."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import numpy as np
 from ._acrl import Requirement
 from ._agent import Agent
 from ._errors import InputError
-from ._lanes import EnvLike, Lanes
 from ._policy import Policy
 from ._rewards import RewardSpec
 from ._run import Run
-from ._vocabulary import FloatArray
+from ._specification import FloatArray
+from ._vector_env import EnvBatch, EnvLike
 
 __all__ = ["run_in"]
 
-#: How many moments of a run are kept.
-_MOMENTS = 400
+#: Points of the history of a run.
+_SNAPSHOTS = 400
 #: The verdicts, the worst one first.
 _VERDICTS = ("infeasible", "policy_insufficient", "epoch_too_short", "converging", "met")
 
@@ -37,15 +37,17 @@ def run_in(
     step_size: float | None,
     epoch: int | Literal["auto"] | None,
     tolerance: float | None,
-    start: Literal["library", "zero"] | Mapping[str, float] | None,
-    steering: Literal["policy", "library"] | None,
+    init_multipliers: Literal["library", "zero"] | Mapping[str, float] | None,
+    executor: Literal["policy", "library"] | None,
 ) -> Run:
-    """What `acrl.run` does with an environment: an agent for each lane."""
+    """`acrl.run` with an environment: an agent for each copy of it."""
     steps, seed = 200_000 if steps is None else int(steps), 0 if seed is None else int(seed)
     tolerance = 0.005 if tolerance is None else float(tolerance)
     if steps < 1:
         raise InputError(f"steps is {steps}, expected a number above 0")
-    multipliers = {requirement.name: 0.0 for requirement in policy.requirements} if start == "zero" else start
+    given = init_multipliers
+    if given == "zero":
+        given = {requirement.name: 0.0 for requirement in policy.requirements}
 
     def agent(started: Mapping[str, float] | None) -> Agent:
         return Agent(
@@ -54,46 +56,49 @@ def run_in(
             step_size=step_size,
             epoch=epoch,
             tolerance=tolerance,
-            steering=steering,
-            multipliers=started,
+            executor=executor,
+            init_multipliers=started,
         )
 
-    first = agent(None if isinstance(multipliers, str) else multipliers)
+    first = agent(None if isinstance(given, str) else given)
     required, objective = list(first.requirements.values()), policy.objective
     names = list(
         dict.fromkeys([*([] if objective is None else [objective.reward]), *(each.reward for each in required)])
     )
-    lanes = Lanes(env, names, num_envs=runs if runs is not None else _lanes_of(env), rewards=rewards, seed=seed)
-    if policy._seen is not None and len(lanes.ranges) != policy._seen.width:
+    envs = EnvBatch(env, names, num_envs=runs if runs is not None else _num_envs(env), rewards=rewards, seed=seed)
+    width = None if policy._observation_codec is None else policy._observation_codec.width
+    if width is not None and len(envs.ranges) != width:
         raise InputError(
-            f"the environment shows {len(lanes.ranges)} numbers, but the policy was trained on {policy._seen.width}"
+            f"an observation of the environment has {len(envs.ranges)} numbers, but the policy was trained on {width}"
         )
-    if [n for n, _, _ in lanes.parts] != [n for n, _, _ in policy._file.action_space]:
+    if [n for n, _, _ in envs.parts] != [n for n, _, _ in policy._file.action_space]:
         raise InputError("the environment has other actions than the one that the policy was trained in")
     started = dict(first.multipliers)
-    agents = [first, *(agent(started) for _ in range(1, len(lanes)))]
-    watch = _Watch(agents, steps)
+    agents = [first, *(agent(started) for _ in range(1, len(envs)))]
+    recorder = _Recorder(agents, steps)
     try:
-        seen = lanes.reset()
-        taken = np.zeros(len(lanes), dtype=np.int64)
-        actions = np.empty((len(lanes), len(lanes.parts)))
+        obs = envs.reset()
+        taken = np.zeros(len(envs), dtype=np.int64)
+        actions = np.empty((len(envs), len(envs.parts)))
         while (taken < steps).any():
             for i, each in enumerate(agents):
-                actions[i] = each._native.act(seen[i])
-            stepped = lanes.step(actions)
-            seen = stepped.observations
-            named = stepped.rewards.tolist()
-            for i in np.flatnonzero(stepped.valid & (taken < steps)).tolist():
-                moved = agents[i].observe(dict(zip(names, named[i], strict=True)))
+                actions[i] = each._native.act(obs[i])
+            step = envs.step(actions)
+            obs = step.observations
+            named = step.rewards.tolist()
+            for i in np.flatnonzero(step.mask & (taken < steps)).tolist():
+                updated = agents[i].observe(dict(zip(names, named[i], strict=True)))
                 taken[i] += 1
-                watch.step(i, int(taken[i]), moved)
-            watch.all(int(taken.min()))
+                recorder.step(i, int(taken[i]), updated)
+            recorder.snapshot(int(taken.min()))
     finally:
-        lanes.close()
+        envs.close()
     return Run._from_json(
         {
-            **_outcome(agents, policy, policy.advice.step_size if step_size is None else step_size, tolerance),
-            "multipliers": watch.multipliers(),
+            **_outcome(
+                agents, policy, policy.execution_defaults.step_size if step_size is None else step_size, tolerance
+            ),
+            "multipliers": recorder.multipliers(),
             "steps": steps,
             "runs": len(agents),
             "epoch": first.epoch,
@@ -101,58 +106,58 @@ def run_in(
             "seed": seed,
             "start": started,
         },
-        watch.snapshots,
+        recorder.snapshots,
         name=policy._path or (env if isinstance(env, str) else "a policy"),
     )
 
 
-def _lanes_of(env: Any) -> int | None:
-    """One run, unless the environment is several already."""
+def _num_envs(env: Any) -> int | None:
+    """One run, unless it is a vector environment."""
     return None if hasattr(env, "num_envs") else 1
 
 
-class _Watch:
-    """How averages and multipliers move."""
+class _Recorder:
+    """The history of averages and multipliers."""
 
     def __init__(self, agents: list[Agent], steps: int) -> None:
-        self._agents, self._of = agents, steps
+        self._agents, self._total = agents, steps
         self._tenth = steps // 10
         self.snapshots: list[dict[str, Any]] = []
         self._lambda: list[FloatArray] = [agent._native.multipliers() for agent in agents]
         self._since = [0] * len(agents)
         n = len(agents[0].requirements)
         self._sums = np.zeros((len(agents), n))
-        self._least = np.full(n, np.inf)
-        self._most = np.full(n, -np.inf)
+        self._min = np.full(n, np.inf)
+        self._max = np.full(n, -np.inf)
 
-    def step(self, i: int, taken: int, moved: bool) -> None:
+    def step(self, i: int, taken: int, updated: bool) -> None:
         """After a step of one run."""
-        if moved or taken == self._of:
+        if updated or taken == self._total:
             held = taken - max(self._since[i], self._tenth)
             if held > 0:
                 self._sums[i] += held * self._lambda[i]
-                self._least = np.minimum(self._least, self._lambda[i])
-                self._most = np.maximum(self._most, self._lambda[i])
+                self._min = np.minimum(self._min, self._lambda[i])
+                self._max = np.maximum(self._max, self._lambda[i])
             self._since[i], self._lambda[i] = taken, self._agents[i]._native.multipliers()
 
     def multipliers(self) -> dict[str, dict[str, float]]:
-        """After the first tenth, over all runs."""
-        mean = self._sums.mean(axis=0) / max(self._of - self._tenth, 1)
+        """Statistics after the first tenth, over all runs."""
+        mean = self._sums.mean(axis=0) / max(self._total - self._tenth, 1)
         last = np.mean(self._lambda, axis=0)
         return {
             name: {
                 "last": float(last[i]),
                 "mean": float(mean[i]),
-                "min": float(self._least[i]),
-                "max": float(self._most[i]),
+                "min": float(self._min[i]),
+                "max": float(self._max[i]),
             }
             for i, name in enumerate(self._agents[0].requirements)
         }
 
-    def all(self, taken: int) -> None:
+    def snapshot(self, taken: int) -> None:
         """After a step of all runs."""
         kept = len(self.snapshots) + 1
-        if taken * _MOMENTS < kept * self._of and taken < self._of:
+        if taken * _SNAPSHOTS < kept * self._total and taken < self._total:
             return
         if self.snapshots and self.snapshots[-1]["steps"] == taken:
             return
@@ -164,7 +169,7 @@ class _Watch:
         self.snapshots.append(
             {
                 "steps": taken,
-                "total": self._of,
+                "total": self._total,
                 "runs": len(agents),
                 "objective": None if objective is None else _spread(averages[:, 0]),
                 "averages": [_spread(column) for column in averages[:, 1:].T],
@@ -181,7 +186,7 @@ def _spread(values: FloatArray) -> list[float]:
 
 
 def _outcome(agents: list[Agent], policy: Policy, step_size: float, tolerance: float) -> dict[str, Any]:
-    """What ``acrl run --json`` says of the runs."""
+    """The keys of ``acrl run --json`` that concern the outcome."""
     first, objective = agents[0], policy.objective
     certificates = [agent.certificate for agent in agents]
     tolerances = dict(zip(first.requirements, first._native.tolerances(tolerance), strict=True))
@@ -207,7 +212,7 @@ def _outcome(agents: list[Agent], policy: Policy, step_size: float, tolerance: f
             "met": all(each.met for each in of_runs),
             "strict": behind <= 0,
             "shortfall": max(behind, 0.0),
-            "certificate": max(each.shortfall for each in of_runs),
+            "certified_shortfall": max(each.shortfall for each in of_runs),
             "tolerance": tolerances[name],
         }
     diagnoses = [json.loads(agent._native.diagnosis(tolerance)) for agent in agents]
@@ -228,6 +233,6 @@ def _outcome(agents: list[Agent], policy: Policy, step_size: float, tolerance: f
         "step_size": step_size,
         "tolerance": tolerance,
         "policy": {"learner": learner, "method": method, "steps": trained, "seed": seed},
-        "steering": policy.advice.steering,
-        "fallbacks": sum(agent.steering == "library" for agent in agents),
+        "executor": policy.execution_defaults.executor,
+        "runs_on_library": sum(agent.executor == "library" for agent in agents),
     }

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 
-def test_a_requirement_says_what_it_is() -> None:
+def test_requirement_repr() -> None:
     r = acrl.at_most("power", 2, reward="watts")
     assert (r.name, r.reward, r.bound, r.direction, r.sign) == ("power", "watts", 2.0, "at_most", -1.0)
     assert acrl.at_least("a", 0.25).reward == "a"
 
 
-def test_requirements_are_values() -> None:
+def test_requirements_are_hashable_values() -> None:
     a, b = acrl.at_least("a", 0.5), acrl.at_least("a", 0.5)
     assert a == b
     assert len({a, b, acrl.at_most("a", 0.5), acrl.at_least("a", 0.5, reward="x")}) == 3
@@ -34,7 +34,7 @@ def test_a_bound_is_a_finite_number(bound: float) -> None:
         acrl.at_least("a", bound)
 
 
-def test_other_bad_words_are_refused() -> None:
+def test_bad_names_and_directions_are_refused() -> None:
     with pytest.raises(acrl.InputError, match="empty"):
         acrl.at_least("", 1.0)
     with pytest.raises(acrl.InputError, match="expected 'at_least' or 'at_most'"):
@@ -45,7 +45,7 @@ def test_other_bad_words_are_refused() -> None:
         acrl.at_least("a", "half")  # type: ignore[arg-type]
 
 
-def test_errors_are_one_tree_and_also_pythons_own() -> None:
+def test_exceptions_form_one_tree_with_builtin_bases() -> None:
     assert issubclass(acrl.InputError, (acrl.Error, ValueError))
     for error, base in [
         (acrl.InputError, ValueError),
@@ -67,7 +67,7 @@ def test_weights_are_normalised_and_checked() -> None:
             acrl.weights([bad])
 
 
-def test_named_numbers_are_an_array_too() -> None:
+def test_named_numbers_convert_to_an_array() -> None:
     named = acrl.Named(a=1.0, b=2.0)
     assert np.asarray(named).tolist() == [1.0, 2.0]
     assert pickle.loads(pickle.dumps(named)) == named

@@ -36,7 +36,7 @@ impl Requirement {
         Ok(Self(requirement.named(name)))
     }
 
-    /// What it is called.
+    /// Its name.
     #[getter]
     fn name(&self) -> &str {
         self.0.name()

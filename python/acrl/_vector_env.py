@@ -1,4 +1,4 @@
-"""Any environment of Gymnasium as lanes of a problem without end: where an episode ends the next one begins."""
+"""Any Gymnasium environment as a batch of environments that reset themselves: a continuing task."""
 
 from __future__ import annotations
 
@@ -15,37 +15,37 @@ from numpy.typing import NDArray
 from ._errors import InputError
 from ._rewards import BoolArray, RewardReader, RewardSpec, all_finite, unpack
 from ._spaces import Part, Space, describe, from_description
-from ._vocabulary import FloatArray
+from ._specification import FloatArray
 
-__all__ = ["EnvLike", "Lanes", "Stepped", "is_vector", "make"]
+__all__ = ["EnvBatch", "EnvLike", "StepResult", "is_vector", "make"]
 
 # Vector environments have no parameters before Gymnasium 1.0.
 EnvLike: TypeAlias = gymnasium.Env[Any, Any] | Callable[[], gymnasium.Env[Any, Any]] | str | gymnasium.vector.VectorEnv
 
-#: How many lanes there are of an environment that is not a vector of them already.
-LANES = 16
+#: Copies of an environment that is not a vector environment.
+NUM_ENVS = 16
 
 
-class Stepped(NamedTuple):
-    """What L lanes saw in one step."""
+class StepResult(NamedTuple):
+    """The outcome of one step of N environments."""
 
-    #: (L, d): what is seen next, after a reset where an episode has ended. Where the reset takes a step of its own
-    #: (see ``valid``) it is what is in ``last`` until then.
+    #: (N, d): the next observations, after a reset where an episode has ended. Where the reset takes a step of its own
+    #: (see ``mask``) it is that of ``final_observations`` until then.
     observations: FloatArray
-    #: (L, n), in the order of the names, in the user's signs.
+    #: (N, n), in the order of the names, in the user's signs.
     rewards: FloatArray
-    #: (L,)
+    #: (N,)
     terminated: BoolArray
-    #: (L,)
+    #: (N,)
     truncated: BoolArray
-    #: (L, d): the last observation of the episode where one ended, elsewhere the same as ``observations``.
-    last: FloatArray
-    #: (L,): False where the environment made no step but only reset: that step counts for nothing.
-    valid: BoolArray
+    #: (N, d): the final observation of the episode where one ended, elsewhere the same as ``observations``.
+    final_observations: FloatArray
+    #: (N,): False where the environment made no step but only reset: that step does not count.
+    mask: BoolArray
 
 
 class _Backend(Protocol):
-    """What steps the lanes."""
+    """An implementation of the steps."""
 
     count: int
     observation_space: spaces.Space[Any]
@@ -53,29 +53,29 @@ class _Backend(Protocol):
 
     def reset(self, seed: int | None) -> FloatArray: ...
     def restart(self, which: BoolArray) -> FloatArray: ...
-    def step(self, actions: FloatArray) -> Stepped: ...
+    def step(self, actions: FloatArray) -> StepResult: ...
     def members(self) -> list[Any]: ...
     def state(self) -> Any: ...
     def restore(self, state: Any) -> None: ...
     def close(self) -> None: ...
 
 
-class Lanes:
-    """An environment, or several copies of it, as lanes that never end.
+class EnvBatch:
+    """An environment, or several copies of it, in which the next episode begins where one ends.
 
-    >>> lanes = Lanes("CartPole-v1", ["reward", "terminated"], num_envs=3)
-    >>> lanes.reset().shape, lanes.parts
+    >>> envs = EnvBatch("CartPole-v1", ["reward", "terminated"], num_envs=3)
+    >>> envs.reset().shape, envs.parts
     ((3, 4), [(2, 0.0, 1.0)])
-    >>> lanes.step(np.array([[0.0], [1.0], [1.0]])).rewards
+    >>> envs.step(np.array([[0.0], [1.0], [1.0]])).rewards
     array([[1., 0.], [1., 0.], [1., 0.]])
 
     Args:
-        env: An environment; or a function that makes one; or its id; or a vector environment, whose lanes these are.
-            Of an environment the lanes are deep copies. They step one after the other, and reset at once.
+        env: An environment; or a function that makes one; or its id; or a vector environment. Of a single environment
+            deep copies are made, which step one after the other and reset in the step in which an episode ends.
         names: The rewards to read, see `acrl._rewards.RewardReader`.
-        num_envs: How many lanes; default 16, or those of the vector environment.
-        rewards: How to find them.
-        seed: Lane i is seeded with ``seed + i`` at the first reset.
+        num_envs: The number of environments; default 16, or that of the vector environment.
+        rewards: Where the rewards are found.
+        seed: Environment i is seeded with ``seed + i`` at the first reset.
     """
 
     def __init__(
@@ -99,14 +99,14 @@ class Lanes:
                 raise InputError(f"num_envs is {num_envs}, but the vector environment has {found.num_envs}")
             self._backend = _Vector(found, reader, ours)
         else:
-            self._backend = _Copies(env, found, ours, LANES if num_envs is None else num_envs, reader)
+            self._backend = _Copies(env, found, ours, NUM_ENVS if num_envs is None else num_envs, reader)
         self._space = supported("observation", self._backend.observation_space)
         self._actions = supported("action", self._backend.action_space)
-        #: Single lanes can be reset at will.
+        #: True if single environments can be reset in the middle of an episode.
         self.can_reset = isinstance(self._backend, _Copies)
-        #: The least and the greatest of each number of an observation: (d, 2), infinite where there is no end.
+        #: Lower and upper bound of each number of an observation, (d, 2); infinite where there is none.
         self.ranges: FloatArray = self._space.ranges
-        #: Of an action: (number of choices, 0, n - 1) or (None, low, high).
+        #: The parts of an action: (n, 0, n - 1) if it is discrete, or (None, low, high).
         self.parts: list[Part] = self._actions.parts
         if not self.parts:
             raise InputError(f"the action space {self.action_space} has nothing to choose")
@@ -116,30 +116,30 @@ class Lanes:
 
     @property
     def observation_space(self) -> spaces.Space[Any]:
-        """What one lane sees."""
+        """Observation space of a single environment."""
         return self._backend.observation_space
 
     @property
     def action_space(self) -> spaces.Space[Any]:
-        """What one lane does."""
+        """Action space of a single environment."""
         return self._backend.action_space
 
     def reset(self) -> FloatArray:
-        """Starts an episode in every lane; what is seen, (L, d)."""
+        """Starts an episode in every environment; the observations, (N, d)."""
         seed, self._seed = self._seed, None
         return self._backend.reset(seed)
 
     def restart(self, which: BoolArray) -> FloatArray:
-        """Resets some lanes in the middle of their episodes; what all see, (L, d)."""
+        """Resets some environments in the middle of their episodes; the observations of all, (N, d)."""
         if not self.can_reset:
-            raise InputError("the lanes of a vector environment cannot be reset one by one")
+            raise InputError("the environments of a vector environment cannot be reset one by one")
         return self._backend.restart(np.asarray(which, dtype=np.bool_))
 
-    def step(self, actions: FloatArray) -> Stepped:
-        """One step of every lane.
+    def step(self, actions: FloatArray) -> StepResult:
+        """One step of every environment.
 
         Args:
-            actions: (L, k), in the units of `parts`. Numbers are clipped to the space, choices are rounded.
+            actions: (N, k), in the units of `parts`. Continuous ones are clipped to the space, discrete ones rounded.
         """
         actions = np.asarray(actions, dtype=np.float64)
         if actions.shape != (self._backend.count, len(self.parts)):
@@ -154,33 +154,33 @@ class Lanes:
         return self._space.encode(obs)
 
     def encode_batch(self, obs: Any) -> FloatArray:
-        """Observations as vector environments give them, as numbers, (L, d)."""
+        """Observations of a vector environment as numbers, (N, d)."""
         return self._space.encode_batch(obs)
 
     def decode(self, action: FloatArray) -> Any:
-        """Numbers (k,) as an action of the environment."""
+        """An action of the environment from numbers, (k,)."""
         return self._actions.decode(action)
 
     @property
     def storable(self) -> bool:
-        """Whether pickling keeps the states of the environments; Gymnasium's EzPickle makes new ones instead."""
-        return not any(_makes_anew(env) for env in self._backend.members())
+        """True if a pickle holds the states of the environments; that of Gymnasium's EzPickle does not."""
+        return not any(_is_ez_pickle(env) for env in self._backend.members())
 
     def state(self) -> Any:
-        """All that goes on, to be pickled."""
+        """The complete state, to be pickled."""
         return self._seed, self._backend.state()
 
     def restore(self, state: Any) -> None:
-        """Goes on from there."""
+        """Continues from a state."""
         self._seed, backend = state
         self._backend.restore(backend)
 
     def reseed(self, seed: int) -> None:
-        """Seeds the lanes at the next reset."""
+        """Seeds the environments at the next reset."""
         self._seed = seed
 
     def close(self) -> None:
-        """Closes what was made here; an environment that was given stays open."""
+        """Closes environments that were made here; one that was given stays open."""
         self._backend.close()
 
 
@@ -204,74 +204,74 @@ class _Copies:
             self.envs.append(made)
         self._reader = reader
         self._observations: FloatArray = np.zeros((count, self._space.width))
-        self._raw: list[Any] = [None] * count  # only for functions that ask
+        self._raw: list[Any] = [None] * count  # only for reward functions
         self._steps = 0
 
     def reset(self, seed: int | None) -> FloatArray:
-        seen = np.empty_like(self._observations)
+        encoded = np.empty_like(self._observations)
         for i in range(self.count):
-            self._reset(i, None if seed is None else seed + i, seen)
-        _finite("observation", seen, self._steps)
-        self._observations = seen
-        return seen
+            self._reset(i, None if seed is None else seed + i, encoded)
+        _finite("observation", encoded, self._steps)
+        self._observations = encoded
+        return encoded
 
     def restart(self, which: BoolArray) -> FloatArray:
         if which.shape != (self.count,):
-            raise InputError(f"the lanes to restart have shape {which.shape}, expected ({self.count},)")
-        seen = self._observations.copy()
+            raise InputError(f"the environments to restart have shape {which.shape}, expected ({self.count},)")
+        encoded = self._observations.copy()
         for i in np.flatnonzero(which):
-            self._reset(int(i), None, seen)
-        _finite("observation", seen, self._steps)
-        self._observations = seen
-        return seen
+            self._reset(int(i), None, encoded)
+        _finite("observation", encoded, self._steps)
+        self._observations = encoded
+        return encoded
 
-    def _reset(self, i: int, seed: int | None, seen: FloatArray) -> None:
+    def _reset(self, i: int, seed: int | None, encoded: FloatArray) -> None:
         try:
-            told = self.envs[i].reset(seed=seed)
+            returned = self.envs[i].reset(seed=seed)
         except Exception as error:
-            _note(error, f"in the reset of lane {i} after {self._steps} steps")
+            _note(error, f"in the reset of environment {i} after {self._steps} steps")
             raise
-        if not isinstance(told, tuple) or len(told) != 2:
+        if not isinstance(returned, tuple) or len(returned) != 2:
             raise InputError("reset did not return two values, expected observation and info")
-        seen[i] = self._space.encode(told[0])
-        if self._reader.asks:
-            self._raw[i] = snapshot(told[0])
+        encoded[i] = self._space.encode(returned[0])
+        if self._reader.is_function:
+            self._raw[i] = snapshot(returned[0])
 
-    def step(self, actions: FloatArray) -> Stepped:
+    def step(self, actions: FloatArray) -> StepResult:
         self._steps += 1
-        seen = np.empty_like(self._observations)
+        encoded = np.empty_like(self._observations)
         rewards = np.empty((self.count, len(self._reader.names)))
         terminated = np.zeros(self.count, dtype=np.bool_)
         truncated = np.zeros(self.count, dtype=np.bool_)
-        last = seen
+        last = encoded
         for i, (env, action) in enumerate(zip(self.envs, self._actions.decode_rows(actions), strict=True)):
             try:
-                told = env.step(action)
+                returned = env.step(action)
             except Exception as error:
-                _note(error, f"in step {self._steps} of lane {i}, with the action {action!r}")
+                _note(error, f"in step {self._steps} of environment {i}, with the action {action!r}")
                 raise
-            obs, reward, fallen, stopped, info = unpack(told)
+            obs, reward, term, trunc, info = unpack(returned)
             try:
-                rewards[i] = self._reader.read(self._raw[i], action, obs, reward, fallen, stopped, info)
+                rewards[i] = self._reader.read(self._raw[i], action, obs, reward, term, trunc, info)
             except Exception as error:
-                _note(error, f"in step {self._steps} of lane {i}")
+                _note(error, f"in step {self._steps} of environment {i}")
                 raise
-            seen[i] = self._space.encode(obs)
-            if fallen or stopped:
-                terminated[i], truncated[i] = fallen, stopped
-                if last is seen:
-                    last = np.empty_like(seen)
-                last[i] = seen[i]
-                self._reset(i, None, seen)
-            elif self._reader.asks:
+            encoded[i] = self._space.encode(obs)
+            if term or trunc:
+                terminated[i], truncated[i] = term, trunc
+                if last is encoded:
+                    last = np.empty_like(encoded)
+                last[i] = encoded[i]
+                self._reset(i, None, encoded)
+            elif self._reader.is_function:
                 self._raw[i] = snapshot(obs)
-        if last is not seen:
+        if last is not encoded:
             going = ~(terminated | truncated)
-            last[going] = seen[going]
+            last[going] = encoded[going]
             _finite("last observation", last, self._steps)
-        _finite("observation", seen, self._steps)
-        self._observations = seen
-        return Stepped(seen, rewards, terminated, truncated, last, np.ones(self.count, dtype=np.bool_))
+        _finite("observation", encoded, self._steps)
+        self._observations = encoded
+        return StepResult(encoded, rewards, terminated, truncated, last, np.ones(self.count, dtype=np.bool_))
 
     def members(self) -> list[Any]:
         return self.envs
@@ -291,7 +291,7 @@ class _Copies:
 
 
 class _Vector:
-    """A vector environment, in whatever way its lanes are reset."""
+    """A vector environment, with any autoreset mode."""
 
     def __init__(self, env: Any, reader: RewardReader, ours: bool) -> None:
         self.env = env
@@ -305,48 +305,48 @@ class _Vector:
         self._mode = reset_mode(env)
         self._all = np.ones(self.count, dtype=np.bool_)
         self._all.flags.writeable = False
-        # The lanes whose next step is only a reset.
+        # The environments whose next step is only a reset.
         self._waiting: BoolArray | None = None
         self._raw: Any = None
         self._steps = 0
 
     def reset(self, seed: int | None) -> FloatArray:
         try:
-            told = self.env.reset(seed=seed)
+            returned = self.env.reset(seed=seed)
         except Exception as error:
             _note(error, f"in a reset after {self._steps} steps")
             raise
         self._waiting = None
-        self._keep(told[0])
-        return self._see(told[0])
+        self._store(returned[0])
+        return self._encode(returned[0])
 
     def restart(self, which: BoolArray) -> FloatArray:
-        raise NotImplementedError  # Lanes does not ask
+        raise NotImplementedError  # EnvBatch refuses it first
 
-    def _keep(self, obs: Any) -> None:
-        if self._reader.asks:
+    def _store(self, obs: Any) -> None:
+        if self._reader.is_function:
             self._raw = snapshot(obs)  # it may be the same array at every step
 
-    def _see(self, obs: Any) -> FloatArray:
-        seen = np.array(self._space.encode_batch(obs))  # a copy, for the same reason
-        if seen.shape[0] != self.count:
-            raise InputError(f"the environment gave {seen.shape[0]} observations, expected {self.count}")
-        _finite("observation", seen, self._steps)
-        return seen
+    def _encode(self, obs: Any) -> FloatArray:
+        encoded = np.array(self._space.encode_batch(obs))  # a copy, for the same reason
+        if encoded.shape[0] != self.count:
+            raise InputError(f"the environment gave {encoded.shape[0]} observations, expected {self.count}")
+        _finite("observation", encoded, self._steps)
+        return encoded
 
-    def step(self, actions: FloatArray) -> Stepped:
+    def step(self, actions: FloatArray) -> StepResult:
         self._steps += 1
         made = self._actions.decode_batch(actions)
         try:
-            told = self.env.step(made)
+            returned = self.env.step(made)
         except Exception as error:
             _note(error, f"in step {self._steps}")
             raise
-        raw, reward, terminated, truncated, infos = unpack(told)
+        raw, reward, terminated, truncated, infos = unpack(returned)
         terminated = np.array(terminated, dtype=np.bool_)
         truncated = np.array(truncated, dtype=np.bool_)
-        seen = self._see(raw)
-        valid, last, final = self._all, seen, raw
+        encoded = self._encode(raw)
+        valid, last, final = self._all, encoded, raw
         if self._waiting is not None:
             valid = ~self._waiting
             terminated &= valid
@@ -355,11 +355,11 @@ class _Vector:
         over = terminated | truncated
         ended = np.count_nonzero(over) > 0  # an any() that costs little
         if ended and self._resets_at_once(infos):
-            finals = last_seen(infos)
-            if self._reader.asks:
+            finals = final_obs_of(infos)
+            if self._reader.is_function:
                 final = replaced(self.observation_space, raw, finals, over)
             infos = merged(infos, over)
-            last = seen.copy()
+            last = encoded.copy()
             for i in np.flatnonzero(over):
                 last[i] = self._space.encode(pick(finals, int(i)))
             _finite("last observation", last, self._steps)
@@ -371,20 +371,20 @@ class _Vector:
             _note(error, f"in step {self._steps}")
             raise
         if ended and self._mode == "disabled":
-            last = seen
+            last = encoded
             raw = self.env.reset(options={"reset_mask": over.copy()})[0]
-            seen = self._see(raw)
-        elif ended and last is seen:
+            encoded = self._encode(raw)
+        elif ended and last is encoded:
             self._waiting = over
-        self._keep(raw)
-        return Stepped(seen, rewards, terminated, truncated, last, valid)
+        self._store(raw)
+        return StepResult(encoded, rewards, terminated, truncated, last, valid)
 
     def _resets_at_once(self, infos: Any) -> bool:
         if self._mode is None:
-            # It does not say. What it gives for the end of an episode tells.
-            told = "final_obs" in infos or "final_observation" in infos
-            self._mode = "same_step" if told or before_1() else "next_step"
-        if self._mode == "same_step" and last_seen(infos) is None:
+            # It declares none: the infos of the first end of an episode decide.
+            returned = "final_obs" in infos or "final_observation" in infos
+            self._mode = "same_step" if returned or before_1() else "next_step"
+        if self._mode == "same_step" and final_obs_of(infos) is None:
             raise InputError(
                 "the vector environment resets in the step in which an episode ends, but its infos lack 'final_obs', "
                 "the last observation of the episode"
@@ -408,7 +408,7 @@ class _Vector:
 
 
 def is_vector(env: Any) -> bool:
-    """Whether this is a vector environment, of whatever version of Gymnasium."""
+    """True for a vector environment, of any version of Gymnasium."""
     return hasattr(env, "num_envs") and hasattr(env, "single_observation_space") and hasattr(env, "step")
 
 
@@ -423,13 +423,13 @@ def make(name: str) -> Any:
             except ModuleNotFoundError as error:
                 if error.name != package:
                     broken += f"; {package} cannot be imported: {error}"
-            except Exception as error:  # whatever is wrong with it, the environment may be another's
+            except Exception as error:  # the environment may belong to another package
                 broken += f"; {package} cannot be imported: {error}"
             if known in registry:
                 break
     entry = str(getattr(registry.get(known), "entry_point", ""))
     try:
-        # These know which of Gymnasium's wrappers do not go with several rewards.
+        # Their own make leaves out wrappers of Gymnasium that do not support several rewards.
         if entry.startswith("mo_gymnasium"):
             return importlib.import_module("mo_gymnasium").make(name)
         if entry.startswith("safety_gymnasium") and not entry.startswith("safety_gymnasium.wrappers"):
@@ -440,7 +440,7 @@ def make(name: str) -> Any:
 
 
 def open_env(env: Any) -> tuple[Any, bool]:
-    """The environment, and whether it was made here."""
+    """The environment, and True if it was made here."""
     if isinstance(env, str):
         return make(env), True
     if isinstance(env, gymnasium.Env) or (is_vector(env) and not isinstance(env, type)):
@@ -462,7 +462,7 @@ def _copied(env: Any) -> Any:
         ) from error
 
 
-def _makes_anew(env: Any) -> bool:
+def _is_ez_pickle(env: Any) -> bool:
     while env is not None:
         if isinstance(env, gymnasium.utils.EzPickle):
             return True
@@ -482,19 +482,19 @@ def before_1() -> bool:
 
 
 def reset_mode(env: Any) -> str | None:
-    """How lanes are reset: "next_step", "same_step", "disabled", or None if the environment does not say."""
-    told = (getattr(env, "metadata", None) or {}).get("autoreset_mode")
-    name = str(getattr(told, "name", told)).lower()
+    """The autoreset mode: "next_step", "same_step", "disabled", or None if the environment does not declare it."""
+    returned = (getattr(env, "metadata", None) or {}).get("autoreset_mode")
+    name = str(getattr(returned, "name", returned)).lower()
     return name if name in ("next_step", "same_step", "disabled") else None
 
 
-def last_seen(infos: Any) -> Any:
-    """The last observations of episodes that ended, under either name."""
+def final_obs_of(infos: Any) -> Any:
+    """The final observations of episodes that ended, under either name."""
     return infos.get("final_obs", infos.get("final_observation"))
 
 
 def pick(batch: Any, i: int) -> Any:
-    """Lane i of an array, or of a dict or tuple of them."""
+    """Row i of an array, or of a dict or tuple of arrays."""
     if isinstance(batch, dict):
         return {key: pick(value, i) for key, value in batch.items()}
     if isinstance(batch, tuple):
@@ -503,7 +503,7 @@ def pick(batch: Any, i: int) -> Any:
 
 
 def replaced(space: Any, batch: Any, finals: Any, over: BoolArray) -> Any:
-    """A batch of observations with the last ones of episodes where these have ended."""
+    """A batch of observations with the final ones of episodes that have ended."""
     if isinstance(space, spaces.Dict):
         return {key: replaced(part, batch[key], _column(finals, key, over), over) for key, part in space.spaces.items()}
     if isinstance(space, spaces.Tuple):
@@ -522,57 +522,57 @@ def _column(finals: Any, key: Any, over: BoolArray) -> Any:
 
 def merged(infos: Any, over: BoolArray) -> dict[str, Any]:
     """The infos of the step: those of the reset are replaced by ``final_info`` where an episode ended."""
-    told = infos.get("final_info")
+    returned = infos.get("final_info")
     found = {key: value for key, value in infos.items() if not str(key).startswith(("final_", "_final_"))}
-    if told is None:
+    if returned is None:
         return found
     ended = np.flatnonzero(over)
-    if not isinstance(told, dict):  # before Gymnasium 1.0: an array of dicts
-        rows = {int(i): told[i] or {} for i in ended}
+    if not isinstance(returned, dict):  # before Gymnasium 1.0: an array of dicts
+        rows = {int(i): returned[i] or {} for i in ended}
     else:
         rows = {int(i): {} for i in ended}
-        for key, values in told.items():
-            if isinstance(values, dict) or (str(key).startswith("_") and str(key)[1:] in told):
+        for key, values in returned.items():
+            if isinstance(values, dict) or (str(key).startswith("_") and str(key)[1:] in returned):
                 continue
-            mask = np.broadcast_to(told.get(f"_{key}", True), over.shape)
+            mask = np.broadcast_to(returned.get(f"_{key}", True), over.shape)
             for i in ended:
                 if mask[i]:
                     rows[int(i)][key] = values[i]
     for key in {key for row in rows.values() for key in row}:
         given = found.get(key)
-        values, mask = _room(given, over.shape[0], next(row[key] for row in rows.values() if key in row))
+        values, mask = _column_like(given, over.shape[0], next(row[key] for row in rows.values() if key in row))
         if given is not None:
             mask = np.array(np.broadcast_to(found.get(f"_{key}", True), over.shape))
-        for lane, row in rows.items():
-            mask[lane] = key in row
+        for env, row in rows.items():
+            mask[env] = key in row
             if key in row:
-                values[lane] = row[key]
+                values[env] = row[key]
         found[key], found[f"_{key}"] = values, mask
     return found
 
 
-def _room(given: Any, lanes: int, sample: Any) -> tuple[NDArray[Any], BoolArray]:
-    """An array for one value of each lane, with what is there already."""
-    mask = np.zeros(lanes, dtype=np.bool_)
+def _column_like(given: Any, num_envs: int, sample: Any) -> tuple[NDArray[Any], BoolArray]:
+    """An array with one value for each environment, with the values that are given already."""
+    mask = np.zeros(num_envs, dtype=np.bool_)
     if given is not None:
-        return np.array(np.broadcast_to(given, (lanes, *np.shape(given)[1:]))), mask
+        return np.array(np.broadcast_to(given, (num_envs, *np.shape(given)[1:]))), mask
     try:
         like = np.asarray(sample)
     except ValueError:
         like = np.empty((), dtype=object)
     if like.dtype.kind not in "fiub":
-        return np.full(lanes, None, dtype=object), mask
-    return np.zeros((lanes, *like.shape), dtype=like.dtype), mask
+        return np.full(num_envs, None, dtype=object), mask
+    return np.zeros((num_envs, *like.shape), dtype=like.dtype), mask
 
 
 def _finite(what: str, rows: FloatArray, step: int) -> None:
     if not all_finite(rows):
-        lane = int(np.flatnonzero(~np.isfinite(rows).all(axis=1))[0])
-        raise InputError(f"the {what} of lane {lane} in step {step} is {rows[lane].tolist()}, expected finite numbers")
+        i = int(np.flatnonzero(~np.isfinite(rows).all(axis=1))[0])
+        raise InputError(f"the {what} of environment {i} in step {step} is {rows[i].tolist()}, expected finite numbers")
 
 
 def snapshot(obs: Any) -> Any:
-    """A copy that stays as it is."""
+    """A copy that later steps do not change."""
     return obs.copy() if type(obs) is np.ndarray else copy.deepcopy(obs)
 
 

@@ -1,4 +1,4 @@
-"""The words in which one says what an agent must achieve."""
+"""Requirements, objectives, and numbers by name."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def minimize(reward: str) -> Objective:
 
 
 class Named(dict[str, float]):
-    """Numbers by name, in order; NumPy takes them as an array.
+    """Numbers by name, in order; NumPy converts them to an array.
 
     >>> Named(a=1.0, b=2.0)["b"]
     2.0
@@ -75,9 +75,10 @@ class Named(dict[str, float]):
 
 
 def weights(multipliers: Mapping[str, float] | Sequence[float] | FloatArray, objective: bool = True) -> FloatArray:
-    """What the best behaviour depends on: (1, λ)/(1 + Σλ), or λ/Σλ without an objective.
+    """Normalised weights of multipliers: (1, λ)/(1 + Σλ), or λ/Σλ without an objective.
 
-    They are nonnegative and add up to 1. At λ = 0 without an objective they are equal.
+    The optimal policy depends on λ only by them. They are nonnegative and add up to 1. At λ = 0 without
+    an objective they are equal.
 
     >>> weights([1.0, 2.0])
     array([0.25, 0.25, 0.5 ])

@@ -1,0 +1,237 @@
+//! Evaluation of a trained policy in an environment that the caller steps.
+//!
+//! The counterpart of [`settle`](crate::settle()) for environments that cannot be set to a state. The caller acts with
+//! [`ExternalEvaluation::act`], steps the environment, and reports with [`ExternalEvaluation::observe`], until it
+//! [is over](ExternalEvaluation::is_over). Then the long-run averages under fixed weights are a
+//! [library](ExternalEvaluation::library), and the [policy](ExternalEvaluation::policy) samples its actions where that was
+//! measured to be better.
+
+use acrl::{
+    ActionPart, BatchMatrix, EpochLength, Error, Executor, PolicyLibrary, Rng, VecPolicy as _, VecTask,
+};
+
+use crate::{ExecutionDefaults, ExternalPpo, LibraryEvaluator, MlpPolicy};
+
+/// Steps of a visit before its rewards count, and steps of which they count, before both are scaled to the training.
+const WARM_UP: f64 = 250.0;
+const MEASURED: f64 = 500.0;
+/// Weights drawn from the simplex beside the regular ones.
+const DRAWN: usize = 12;
+/// The share of the training's steps that an evaluation takes, and the factors between which its visits are scaled for it.
+const SHARE: f64 = 0.15;
+const FACTORS: (f64, f64) = (0.1, 2.0);
+/// The largest share, for averages whose standard errors are too large after the regular visits, and for long episodes.
+const LARGEST_SHARE: f64 = 0.25;
+/// The mean improvement of single-objective averages, in units of ranges, from which on actions are sampled: the mode of a
+/// discrete distribution may cycle where samples do not.
+const SAMPLING_GAIN: f64 = 0.02;
+
+/// An evaluation, between two steps of the environment.
+#[derive(Debug, Clone)]
+pub struct ExternalEvaluation {
+    plan: Plan,
+    stage: Stage,
+    policy: MlpPolicy,
+    evaluator: LibraryEvaluator,
+    /// For each of r₀ … r_m the row of the environment's rewards and the sign.
+    terms: Vec<Option<(usize, f64)>>,
+    rewards: BatchMatrix,
+    rngs: Vec<Rng>,
+    /// Steps in each environment: in this stage, and in all.
+    step: usize,
+    steps: usize,
+}
+
+/// The order of measurements: single-objective averages of the mode and of samples, if there are discrete actions, and
+/// then the library of the better of the two.
+#[derive(Debug, Clone)]
+enum Stage {
+    Mode,
+    Samples { mode: f64, spent: usize },
+    Library,
+}
+
+/// Lengths and budgets, in steps of each environment.
+#[derive(Debug, Clone)]
+struct Plan {
+    scales: Vec<f64>,
+    objective: bool,
+    num_envs: usize,
+    seed: u64,
+    episode: usize,
+    warm_up: usize,
+    measured: usize,
+    budget: usize,
+}
+
+impl Plan {
+    fn new(training: &ExternalPpo, policy: &MlpPolicy, seed: u64) -> Self {
+        let settings = training.settings();
+        let (num_envs, total) = (settings.num_envs, settings.total_steps.unwrap_or(0) as f64);
+        let episode = training.episode().filter(|steps| *steps != 0.0).unwrap_or(1.0).round_ties_even();
+        let mut plan = Self {
+            scales: policy.inputs().scales().to_vec(),
+            objective: policy.inputs().objective(),
+            num_envs,
+            seed,
+            episode: (episode as usize).max(1),
+            warm_up: WARM_UP as usize,
+            measured: MEASURED as usize,
+            budget: (LARGEST_SHARE * total / num_envs as f64) as usize,
+        };
+        let unscaled = plan.steps(DRAWN, plan.measured) * num_envs;
+        let factor = (SHARE * total / unscaled as f64).clamp(FACTORS.0, FACTORS.1);
+        plan.warm_up = ((factor * WARM_UP) as usize).max(1);
+        plan.measured = ((factor * MEASURED) as usize).max(1);
+        plan
+    }
+
+    /// An evaluator of the library with `drawn` weights from the simplex, or of the single-objective averages alone.
+    fn evaluator(&self, drawn: Option<usize>, measured: usize, budget: usize) -> LibraryEvaluator {
+        let lengths = (self.warm_up, measured);
+        LibraryEvaluator::new(&self.scales, self.objective, self.num_envs, drawn, lengths, budget, self.seed)
+    }
+
+    /// The steps of a library with `drawn` weights from the simplex, without further visits.
+    fn steps(&self, drawn: usize, measured: usize) -> usize {
+        self.evaluator(Some(drawn), measured, 0).steps()
+    }
+
+    /// The number of weights to draw, and the steps to measure at each: whole episodes as far as possible, because the
+    /// average of a part of an episode is biased. Where episodes are long, fewer weights are drawn.
+    fn whole_episodes(&self, budget: usize) -> (usize, usize) {
+        let whole = self.episode * self.measured.div_ceil(self.episode);
+        let most = budget.max(self.steps(DRAWN, self.measured));
+        if let Some(drawn) = (0..=DRAWN).rev().find(|drawn| self.steps(*drawn, whole) <= most) {
+            return (drawn, whole);
+        }
+        let rounds = self.steps(0, self.measured) / (self.warm_up + self.measured);
+        (0, (most / rounds).saturating_sub(self.warm_up).max(self.measured))
+    }
+
+    fn rngs(&self) -> Vec<Rng> {
+        (0..self.num_envs as u64).map(|env| Rng::stream(self.seed ^ 0x5e77, env)).collect()
+    }
+}
+
+impl ExternalEvaluation {
+    /// Begins to evaluate the present policy of a training.
+    pub fn new(training: &ExternalPpo, seed: u64) -> Self {
+        let policy = training.policy();
+        let plan = Plan::new(training, &policy, seed);
+        let discrete = policy.heads().parts().iter().any(|part| matches!(part, ActionPart::Discrete(_)));
+        let (stage, evaluator) = if discrete {
+            (Stage::Mode, plan.evaluator(None, plan.measured, 0))
+        } else {
+            let (drawn, measured) = plan.whole_episodes(plan.budget);
+            (Stage::Library, plan.evaluator(Some(drawn), measured, plan.budget))
+        };
+        Self {
+            rewards: BatchMatrix::zeros(plan.scales.len(), plan.num_envs),
+            terms: training.terms().to_vec(),
+            rngs: plan.rngs(),
+            policy: policy.sampling(false),
+            plan,
+            stage,
+            evaluator,
+            step: 0,
+            steps: 0,
+        }
+    }
+
+    /// Writes an action for every environment.
+    pub fn act(&mut self, observation: &BatchMatrix, actions: &mut BatchMatrix) -> Result<(), Error> {
+        self.policy.act(observation, self.evaluator.weights(), actions, &mut self.rngs)
+    }
+
+    /// Takes the environment's rewards in environments that made a step (`mask`), and episodes that ended with it.
+    pub fn observe(&mut self, rewards: &BatchMatrix, mask: &[bool], ended: &[bool]) {
+        for (i, term) in self.terms.iter().enumerate() {
+            if let Some((row, sign)) = term {
+                let out = self.rewards.row_mut(i).iter_mut();
+                out.zip(rewards.row(*row)).for_each(|(r, x)| *r = sign * x);
+            }
+        }
+        self.evaluator.observe(&self.rewards, mask, ended);
+        (self.step, self.steps) = (self.step + 1, self.steps + 1);
+        if self.evaluator.is_over() {
+            self.next_stage();
+        }
+    }
+
+    fn next_stage(&mut self) {
+        let plan = &self.plan;
+        let (stage, evaluator, sampling) = match self.stage {
+            Stage::Library => return,
+            Stage::Mode => {
+                let stage =
+                    Stage::Samples { mode: self.single_objective_sum(), spent: self.evaluator.steps() };
+                (stage, plan.evaluator(None, plan.measured, 0), true)
+            }
+            Stage::Samples { mode, spent } => {
+                let rewards = plan.scales.len() - usize::from(!plan.objective);
+                let sampling = self.single_objective_sum() - mode > SAMPLING_GAIN * rewards as f64;
+                let budget = plan.budget.saturating_sub(spent + self.evaluator.steps());
+                let (drawn, measured) = plan.whole_episodes(budget);
+                (Stage::Library, plan.evaluator(Some(drawn), measured, budget), sampling)
+            }
+        };
+        self.rngs = plan.rngs();
+        (self.stage, self.evaluator, self.step) = (stage, evaluator, 0);
+        self.policy = self.policy.clone().sampling(sampling);
+    }
+
+    /// The sum over rewards of the average, in units of the reward's range, under all weight on that reward.
+    fn single_objective_sum(&self) -> f64 {
+        let (scales, first) = (&self.plan.scales, usize::from(!self.plan.objective));
+        let library = self.evaluator.library();
+        let entries = library.entries.iter().take(scales.len() - first).enumerate();
+        entries.map(|(j, entry)| entry.values[first + j] / scales[first + j]).sum()
+    }
+
+    /// True when everything has been measured.
+    pub fn is_over(&self) -> bool {
+        matches!(self.stage, Stage::Library) && self.evaluator.is_over()
+    }
+
+    /// The share of the present stage that is done, as far as its length is known.
+    pub fn progress(&self) -> f64 {
+        self.step as f64 / self.evaluator.steps() as f64
+    }
+
+    /// Environment steps so far, in all environments.
+    pub fn steps(&self) -> u64 {
+        (self.steps * self.plan.num_envs) as u64
+    }
+
+    /// Number of environments.
+    pub fn num_envs(&self) -> usize {
+        self.plan.num_envs
+    }
+
+    /// The policy, which samples its actions or takes their mode.
+    pub fn policy(&self) -> &MlpPolicy {
+        &self.policy
+    }
+
+    /// The long-run averages of the policy under fixed weights.
+    pub fn library(&self) -> PolicyLibrary {
+        self.evaluator.library()
+    }
+
+    /// The defaults with which to execute the policy. The environment cannot be copied, so the executor follows from the
+    /// evaluation, and the rest is not [calibrated](crate::calibrate()).
+    pub fn execution_defaults(&self, task: &VecTask<'_>) -> ExecutionDefaults {
+        ExecutionDefaults { executor: self.evaluator.executor(), ..ExecutionDefaults::uncalibrated(task) }
+    }
+}
+
+impl ExecutionDefaults {
+    /// The default executor for epochs of this length: a user who fixes the epoch wants π(·, λ).
+    pub fn executor(&self, epoch: EpochLength) -> Executor {
+        match epoch {
+            EpochLength::Auto(_) => self.executor,
+            EpochLength::Fixed(_) => Executor::Policy,
+        }
+    }
+}
