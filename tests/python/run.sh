@@ -23,7 +23,7 @@ export VIRTUAL_ENV=$venv PATH="$venv/bin:$PATH" PYTHONDONTWRITEBYTECODE=1
 
 profile=checked
 [ "${1:-test}" != bench ] || profile=release
-maturin develop --quiet --profile "$profile" --features trials
+maturin develop --quiet --profile "$profile" --features program,trials
 
 case "${1:-test}" in
     test) python -m pytest -q --doctest-modules python/acrl tests/python ;;
