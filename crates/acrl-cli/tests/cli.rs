@@ -61,7 +61,7 @@ fn auto_epoch_meets_tight_requirements_and_infeasible_ones_are_diagnosed() {
     let (object, status) = json(&[&harder[..], &["--epoch", "auto"]].concat());
     assert_eq!(status, 0);
     for name in ["r1", "r2"] {
-        assert!(number(&object["requirements"][name]["certificate"]) <= 0.005);
+        assert!(number(&object["requirements"][name]["certified_shortfall"]) <= 0.005);
         close(&object["averages"][name], 0.46, 0.005);
     }
     let (object, status) = json(&harder);
