@@ -133,7 +133,7 @@ def compare(
     >>> import acrl
     >>> found = acrl.compare("monitoring", methods=["fixed_weights"])
     >>> [(entry.method, entry.met) for entry in found.methods]
-    [('a-crl (exact)', True), ('fixed weights', False), ('exact optimum', True)]
+    [('A-CRL (exact)', True), ('fixed weights', False), ('exact optimum', True)]
 
     Args:
         problem: A finite model, a problem file (.toml; continuous ones train each method), a model file (.drn or

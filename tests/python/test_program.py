@@ -58,10 +58,10 @@ def test_user_errors_have_no_traceback(words: list[str], message: str) -> None:
 
 
 def test_report_contains_the_command(tmp_path: Path) -> None:
-    done = program("run", "monitoring", "--steps", "2000", "--folder", "out", cwd=tmp_path)
+    done = program("run", "monitoring", "--steps", "2000", "--out-dir", "out", cwd=tmp_path)
     assert done.returncode in (0, 1), done.stderr
     page = json.loads((tmp_path / "out" / "report.json").read_text("utf-8"))
-    assert page["command"] == "acrl run monitoring --steps 2000 --folder out"
+    assert page["command"] == "acrl run monitoring --steps 2000 --out-dir out"
 
 
 @pytest.mark.skipif(os.name != "posix", reason="there are no pipes of this kind")
@@ -77,7 +77,7 @@ def test_closed_pipe_is_no_error() -> None:
 @pytest.mark.skipif(os.name != "posix", reason="there are no signals")
 def test_ctrl_c_stops_and_reports_partial_results(tmp_path: Path) -> None:
     events = tmp_path / "run" / "events.jsonl"
-    words = ["run", "monitoring", "--steps", "1e12", "--runs", "1", "--folder", str(tmp_path / "run"), "--json"]
+    words = ["run", "monitoring", "--steps", "1e12", "--runs", "1", "--out-dir", str(tmp_path / "run"), "--json"]
     running = subprocess.Popen(
         [sys.executable, "-m", "acrl", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )

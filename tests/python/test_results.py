@@ -188,7 +188,7 @@ def test_pictures_of_other_results(tmp_path: Path) -> None:
 
 
 def test_reports_match_those_of_the_program(monitoring: acrl.Run, tmp_path: Path) -> None:
-    words = ["run", "monitoring", "--runs", "3", "--steps", "20000", "--seed", "3", "--folder", str(tmp_path / "a")]
+    words = ["run", "monitoring", "--runs", "3", "--steps", "20000", "--seed", "3", "--out-dir", str(tmp_path / "a")]
     program(*words)
     assert monitoring.save_report(tmp_path / "b") == tmp_path / "b" / "report.html"
     theirs, ours = (json.loads((tmp_path / name / "report.json").read_text("utf-8")) for name in "ab")
@@ -220,7 +220,7 @@ def test_run_from_json_of_a_gymnasium_run(monitoring: acrl.Run, tmp_path: Path) 
     assert json.loads(bare.to_json())["more"] == 1
     assert len(bare.plot().axes) == 2
     bare.save_report(tmp_path / "bare.html")
-    with pytest.raises(acrl.InputError, match="these are no results of runs"):
+    with pytest.raises(acrl.InputError, match="not the results of runs"):
         acrl.Run._from_json({**told, "seed": "x"}).save_report(tmp_path)
     data = json.dumps(told)
     wrong = json.dumps([{**snapshots[0], "averages": []}])
@@ -232,16 +232,16 @@ def test_comparisons(tmp_path: Path) -> None:
     found = acrl.compare("monitoring", methods=["fixed_weights", "dual_descent"], steps=20_000, seed=1)
     words = ["compare", "monitoring", "--methods", "fixed_weights,dual_descent", "--steps", "20000", "--seed", "1"]
     assert json.loads(found.to_json()) == program(*words)
-    assert found["a-crl (exact)"].met
+    assert found["A-CRL (exact)"].met
     assert not found["fixed weights"].met
-    with pytest.raises(KeyError, match="a-crl"):
+    with pytest.raises(KeyError, match="A-CRL"):
         found["luck"]
     frame = found.to_dataframe()
     assert frame.loc["fixed weights", "r1"] == found["fixed weights"].averages["r1"]
-    assert found.to_dataframe("polars")["method"][0] == "a-crl (exact)"
+    assert found.to_dataframe("polars")["method"][0] == "A-CRL (exact)"
     assert len(found.plot().axes) == 3
     assert "fixed weights" in found._repr_html_()
-    assert repr(found).startswith("<acrl.Comparison of 4 methods; all requirements met by: a-crl (exact)")
+    assert repr(found).startswith("<acrl.Comparison of 4 methods; all requirements met by: A-CRL (exact)")
     assert found.save_report(tmp_path / "c").exists()
     assert acrl.compare(toggle(), requirements=acrl.at_least("a", 0.4), methods=["fixed_weights"], steps=1000).methods
 
@@ -270,7 +270,7 @@ def test_the_paper(tmp_path: Path) -> None:
     assert (tmp_path / "paper" / "report.html").exists()
     for file in found.figures[0].files:
         assert (tmp_path / "paper" / file).exists()
-    told = program("reproduce", "--quick", "--only", "fig1,o1", "--folder", str(tmp_path / "again"))
+    told = program("reproduce", "--quick", "--only", "fig1,o1", "--out-dir", str(tmp_path / "again"))
     assert json.loads(found.to_json())["claims"] == told["claims"]
     assert found.claims[0].place == told["claims"][0]["where"]
     assert found.to_dataframe().loc["o1", "verdict"] == "pass"

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-PROBLEMS = Path(__file__).parents[2] / "problems"
+PROBLEMS = Path(__file__).parents[2] / "crates" / "acrl-envs" / "problems"
 
 
 def monitoring() -> tuple[Any, dict[str, list[int]]]:

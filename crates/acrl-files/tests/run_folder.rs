@@ -54,12 +54,12 @@ fn iterations_are_written_as_events_and_csv_rows() {
     let lines: Vec<&str> = events.lines().collect();
     assert_eq!(
         lines[0],
-        r#"{"type":"iteration","data":{"iteration":1,"total":100,"metrics":{"return, mean":0.3333333333333333,"loss":1e-9}}}"#
+        r#"{"type":"iteration","data":{"iteration":1,"total":100,"steps":20,"metrics":{"return, mean":0.3333333333333333,"loss":1e-9}}}"#
     );
     assert_eq!(lines[2], r#"{"type":"started","data":{"requirements":["r"],"steps":3}}"#);
     assert_eq!(
         lines[4],
-        r#"{"type":"iteration","data":{"iteration":4,"total":100,"metrics":{"new":1.0,"loss":null}}}"#
+        r#"{"type":"iteration","data":{"iteration":4,"total":100,"steps":80,"metrics":{"new":1.0,"loss":null}}}"#
     );
 }
 

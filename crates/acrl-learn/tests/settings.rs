@@ -163,8 +163,8 @@ fn table<T: Settings + Default>(title: &str) -> String {
 #[test]
 fn the_reference_page_is_generated_from_the_settings() {
     let page = [
-        "# Training settings\n\nSettings of the learners in `[train]` of a [problem file](problem-file.md), beside `learner`, \
-         `method` and `seed`. A setting of\nanother learner than the chosen one has no effect. This page is generated from the \
+        "# Training settings\n\nSettings of the learners in `[train]` of a [problem file](problem-file.md), beside `learner`,\n\
+         `method` and `seed`. A setting of another learner than the chosen one has no effect. This page is\ngenerated from the \
          program.\n"
             .to_owned(),
         table::<PpoConfig>("ppo"),

@@ -173,7 +173,6 @@ mod tests {
         let mut both = (borrowed, (Some(count), None::<Silent>));
         assert!(both.event(&event).is_continue());
         assert!(both.event(&event).is_break());
-        drop(both);
         assert_eq!((first, second), (2, 2));
     }
 }
