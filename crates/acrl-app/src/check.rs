@@ -62,7 +62,7 @@ fn visit(problem: &FiniteProblem, task: &FiniteTask<'_>) -> Result<(Vec<Multipli
         }
         ControlFlow::Continue(())
     };
-    let mut environment = Simulator::new(&*problem.model, problem.specification.clone())?;
+    let mut environment = Simulator::new(&problem.model, problem.specification.clone())?;
     let mut agent = problem.agent(task)?;
     let mut rng = Rng::stream(problem.run.seed, 0);
     let mut policy = ExactPolicy::new(task);

@@ -12,18 +12,8 @@ use program::{acrl, json, root, text};
 
 const FLAGS: [&str; 8] =
     ["--folder", "--budget", "--trainings", "--steering", "--start", "--mixture", "--occupation", "--loss"];
-const KEYS: [&str; 10] = [
-    "figures",
-    "of",
-    "certificate",
-    "acting",
-    "steering",
-    "advice",
-    "corners",
-    "fallbacks",
-    "reach",
-    "growth",
-];
+const KEYS: [&str; 9] =
+    ["figures", "of", "acting", "steering", "advice", "corners", "fallbacks", "reach", "growth"];
 const SETTINGS: [&str; 18] = [
     "lanes",
     "segment",
