@@ -277,7 +277,7 @@ def test_the_paper(tmp_path: Path) -> None:
     assert len(found.plot().axes) == 1
     assert "o1" in found._repr_html_()
     assert found.save_report(tmp_path / "elsewhere").exists()
-    with pytest.raises(acrl.InputError, match="'fig99' is no figure and no claim"):
+    with pytest.raises(acrl.InputError, match="unknown figure or claim 'fig99'"):
         acrl.reproduce(tmp_path / "none", only="fig99")
 
 

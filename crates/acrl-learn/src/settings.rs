@@ -1,6 +1,6 @@
 //! Settings of the learners: type, default, range and purpose of each, defined once.
 //!
-//! A configuration is declared by the [`settings!`] macro, from which the struct, its defaults, its
+//! A configuration is declared by the `settings!` macro, from which the struct, its defaults, its
 //! checks, the reading of `[train]` and the reference page `docs/training-settings.md` follow.
 
 use acrl_envs::{ProblemError, TrainSection};

@@ -13,7 +13,7 @@
 //! - **Reset buffer.** States from which a reward was recently obtained are stored; part of the environments
 //!   restart there, so that sparse rewards keep appearing in the batch (cf. Go-Explore, Ecoffet et al. 2019).
 //! - **Average reward.** With [`Criterion::AverageReward`](crate::Criterion) the critic learns differential values
-//!   (Zhang & Ross 2021, Wan et al. 2021), see [`average_reward`].
+//!   (Zhang & Ross 2021, Wan et al. 2021), see the module `average_reward`.
 //!
 //! [`PpoConfig`] lists the settings. [`ExternalPpo`] is for environments that cannot be reset to an arbitrary state.
 
