@@ -75,7 +75,7 @@ fn speed<T>(steps: u64, mut work: impl FnMut() -> T) -> f64 {
 }
 
 /// Runs that go on together, as many as `acrl run` takes.
-const LANES: usize = 512;
+const NUM_ENVS: usize = 512;
 
 /// Some batches of runs on the threads there are.
 fn batches(task: &VecTask<'_>, policy: &(impl VecPolicy + Clone + Sync), batches: u64, steps: u64) {
@@ -84,8 +84,8 @@ fn batches(task: &VecTask<'_>, policy: &(impl VecPolicy + Clone + Sync), batches
     let agent = agent.epoch(EpochLength::Fixed(1)).scales(scales[0], &scales[1..]);
     let agent = agent.objective(task.has_objective()).build().unwrap();
     (0..batches).into_par_iter().for_each(|batch| {
-        let rngs = (0..LANES as u64).map(|env| Rng::stream(batch, env)).collect();
-        let (mut policy, agents) = (policy.clone(), vec![agent.clone(); LANES]);
+        let rngs = (0..NUM_ENVS as u64).map(|env| Rng::stream(batch, env)).collect();
+        let (mut policy, agents) = (policy.clone(), vec![agent.clone(); NUM_ENVS]);
         let execution = VecExecution::new(task, &mut policy, agents, rngs, steps).unwrap();
         black_box(execution.run(&mut Silent).unwrap());
     });
@@ -96,7 +96,7 @@ fn continuous(name: &str, task: &VecTask<'_>, policy: &(impl VecPolicy + Clone +
     const STEPS: u64 = 1_000;
     assert_eq!(policy.action_repeat(), 1, "a policy that is asked at every step");
     let pools = [1, 2].map(|n| rayon::ThreadPoolBuilder::new().num_threads(n).build().unwrap());
-    let rate = pools[0].install(|| speed(STEPS * LANES as u64, || batches(task, policy, 1, STEPS)));
+    let rate = pools[0].install(|| speed(STEPS * NUM_ENVS as u64, || batches(task, policy, 1, STEPS)));
     // One thread and two in turn, so that they share the machine's moods.
     let mut ratios: Vec<f64> = (0..5)
         .map(|_| {

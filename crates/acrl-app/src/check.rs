@@ -16,7 +16,7 @@ use crate::{Error, bail};
 
 /// Epochs shown in the table and in JSON.
 const EPOCHS: [u64; 10] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000];
-/// At most so many of the last multipliers are examined.
+/// Number of most recent multipliers to examine.
 const VISITED: usize = 2000;
 
 /// Options of [`check`].

@@ -201,7 +201,7 @@ fn run_finite(
 
 /// Decides how a solved policy acts. It can be asked for other bounds, but not for other things.
 fn prepare(name: &str, problem: &mut FiniteProblem, time_sharing: bool) -> Result<(), Error> {
-    /// Up to so many states π(λ) is computed for every λ.
+    /// Largest model, in states, for which π(λ) is computed at every λ.
     const SMALL: usize = 1_000;
     let parts = problem.task()?.structure().end_components.len();
     let Some(solved) = &mut problem.solved else {
@@ -432,8 +432,8 @@ pub(crate) fn report(
     }
     let longer = first.epoch as f64 / problem.run.epoch_length().start() as f64;
     let (exact, multiplier_limit) = exact_evidence(task, problem.run.step_size() * longer)?;
-    // In a model of several parts the averages of the runs are what this policy settles at, and no
-    // switching takes it out of the part in which it is.
+    // With several end components the averages of the runs are the long-run averages of this policy, and no
+    // switching leaves the end component it is in.
     let ended: Vec<Vec<f64>> = executions.iter().map(|run| run.averages.requirements().to_vec()).collect();
     // A solved policy can do no more than its policies can.
     let cached: Vec<Vec<f64>> = match &problem.solved {

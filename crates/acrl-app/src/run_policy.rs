@@ -211,7 +211,7 @@ pub(super) struct Plan<'a> {
     pub(super) executor: Executor,
 }
 
-/// Weights are compared with those of the training once in so many steps.
+/// Steps between two comparisons of the weights with those of the training.
 const LOOK: u64 = 997;
 
 impl Plan<'_> {
