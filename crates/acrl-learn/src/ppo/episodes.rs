@@ -32,28 +32,6 @@ pub struct Episodes<'a> {
     rng: Rng,
 }
 
-/// A rollout and the parameters that it was collected with, for comparison with other programs.
-pub struct EpisodeRecord {
-    /// Actor, critic and ln σ.
-    pub parameters: [Vec<f32>; 3],
-    /// Inputs of the networks; the last block is after the rollout.
-    pub inputs: Vec<f32>,
-    /// Actions u, in the actor's units.
-    pub actions: Vec<f32>,
-    /// ln π(u) without the constant.
-    pub log_probabilities: Vec<f32>,
-    /// Rewards w·r, with the bootstrap where an episode ends.
-    pub rewards: Vec<f32>,
-    /// 0 where an episode ends.
-    pub continues: Vec<f32>,
-    /// Values v.
-    pub values: Vec<f32>,
-    /// Advantages A.
-    pub advantages: Vec<f32>,
-    /// Returns A + v.
-    pub returns: Vec<f32>,
-}
-
 impl<'a> Episodes<'a> {
     /// A training from scratch.
     pub fn new(
@@ -128,28 +106,17 @@ impl<'a> Episodes<'a> {
     /// The update by the last rollout.
     pub fn update(&mut self) -> Result<(), LearnError> {
         let Self { networks, rollout, settings, rng, .. } = self;
-        networks
-            .update(rollout, settings, settings.learning_rate, rng)
-            .map(|_| ())
-            .map_err(|(quantity, value)| LearnError::Diverged { iteration: 0, quantity, value })
+        networks.update(rollout, settings, settings.learning_rate, 0, rng).map(|_| ())
     }
 
-    /// The last rollout.
-    pub fn record(&self) -> EpisodeRecord {
-        let RolloutBuffer { inputs, actions, log_probabilities, rewards, .. } = self.rollout.clone();
-        let RolloutBuffer { continues, values, advantages, returns, .. } = self.rollout.clone();
-        let parameters = self.networks.parameters().map(<[f32]>::to_vec);
-        EpisodeRecord {
-            parameters,
-            inputs,
-            actions,
-            log_probabilities,
-            rewards,
-            continues,
-            values,
-            advantages,
-            returns,
-        }
+    /// The last rollout, in one block of the length of a row more for inputs and values.
+    pub fn rollout(&self) -> &RolloutBuffer {
+        &self.rollout
+    }
+
+    /// The parameters of actor, critic and ln σ.
+    pub fn parameters(&self) -> [&[f32]; 3] {
+        self.networks.parameters()
     }
 
     /// Writes the present observation to the inputs at step t.
