@@ -4,6 +4,7 @@
 //! `--check` prints a rollout and three full-batch updates instead, for `check.py`.
 #![allow(missing_docs, clippy::print_stdout)]
 
+mod episodes;
 #[path = "../../crates/acrl-nn/benches/peak/mod.rs"]
 mod peak;
 
@@ -13,8 +14,8 @@ use std::time::Instant;
 use acrl::VecTask;
 use acrl_envs::{Planar, PlanarParameters};
 use acrl_learn::PpoConfig;
-use acrl_learn::ppo::Episodes;
 use cpu_time::ProcessTime;
+use episodes::Episodes;
 use serde_json::{Value, json};
 
 const EPISODE: usize = 100;

@@ -4,7 +4,7 @@ use acrl::{BatchMatrix, VecTask};
 
 /// Metrics of an update of PPO.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct UpdateMetrics {
+pub struct UpdateMetrics {
     /// Mean of −min(ρ A, clip(ρ) A).
     pub(crate) policy_gradient_loss: f64,
     /// Mean squared error of the critic, halved.

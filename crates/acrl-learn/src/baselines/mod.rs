@@ -104,6 +104,9 @@ pub struct Baseline {
     snapshots: Vec<TrainedPolicy>,
 }
 
+/// Metrics of an iteration, and the means of r₀ … r_m in units of ranges.
+type RolloutMetrics = (Vec<(String, f64)>, Vec<f64>);
+
 impl Baseline {
     /// A training from scratch.
     pub fn new(
@@ -163,8 +166,8 @@ impl Baseline {
         Ok(metrics.into_iter().collect())
     }
 
-    /// An iteration of PPO. Returns its metrics, and the means of r₀ … r_m in units of ranges.
-    fn iterate_ppo(&mut self, task: &VecTask<'_>) -> Result<(Vec<(String, f64)>, Vec<f64>), LearnError> {
+    /// An iteration of PPO.
+    fn iterate_ppo(&mut self, task: &VecTask<'_>) -> Result<RolloutMetrics, LearnError> {
         let (weights, left) = (self.weights(), self.left());
         let Training::Ppo(learner) = &mut self.learner else { return Ok(Default::default()) };
         let (update, means) = learner.iterate_at(task, &weights, left)?;
@@ -175,7 +178,7 @@ impl Baseline {
     }
 
     /// The rollouts of an iteration of the policy gradient.
-    fn iterate_gradient(&mut self, task: &VecTask<'_>) -> Result<(Vec<(String, f64)>, Vec<f64>), LearnError> {
+    fn iterate_gradient(&mut self, task: &VecTask<'_>) -> Result<RolloutMetrics, LearnError> {
         let iteration = self.iteration() + 1;
         let (mut total, mut count, mut observed) = (0.0, 0.0, 0.0);
         let (mut means, mut sums) = (vec![0.0; self.online.len()], vec![0.0; self.online.len()]);

@@ -19,7 +19,7 @@ use crate::{Criterion, LearnError};
 /// Actor and critic with their optimisers.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Networks {
+pub struct Networks {
     pub(super) inputs: Inputs,
     heads: ActionHeads,
     actor: Mlp,
@@ -85,7 +85,7 @@ impl Networks {
     }
 
     /// Networks with so many critic heads, by default one per weight.
-    pub(crate) fn with_heads(
+    pub fn with_heads(
         inputs: Inputs,
         heads: ActionHeads,
         values: Option<usize>,
@@ -136,12 +136,12 @@ impl Networks {
     }
 
     /// The parameters: actor, critic, ln σ.
-    pub(crate) fn parameters(&self) -> [&[f32]; 3] {
+    pub fn parameters(&self) -> [&[f32]; 3] {
         [self.actor.parameters(), self.critic.parameters(), &self.log_std]
     }
 
     /// Rollout buffer that fits these networks.
-    pub(crate) fn rollout_buffer(&self, n_steps: usize, num_envs: usize) -> RolloutBuffer {
+    pub fn rollout_buffer(&self, n_steps: usize, num_envs: usize) -> RolloutBuffer {
         RolloutBuffer::new(n_steps, num_envs, self.inputs.len(), self.heads.parts().len(), self.values())
     }
 
@@ -164,7 +164,7 @@ impl Networks {
     }
 
     /// Writes the weights to the inputs at action t.
-    pub(crate) fn set_weights_at(&self, rollout: &mut RolloutBuffer, t: usize, weights: &BatchMatrix) {
+    pub fn set_weights_at(&self, rollout: &mut RolloutBuffer, t: usize, weights: &BatchMatrix) {
         let (n, longer) = (rollout.num_envs, rollout.longer());
         if self.inputs.ignores_weights() {
             return;
@@ -178,12 +178,7 @@ impl Networks {
     }
 
     /// Writes the observation to the inputs at action t.
-    pub(crate) fn set_observation_at(
-        &self,
-        rollout: &mut RolloutBuffer,
-        t: usize,
-        observation: &BatchMatrix,
-    ) {
+    pub fn set_observation_at(&self, rollout: &mut RolloutBuffer, t: usize, observation: &BatchMatrix) {
         let (n, longer) = (rollout.num_envs, rollout.longer());
         for row in 0..observation.len() {
             let out = &mut rollout.inputs[row * longer + t * n..][..n];
@@ -192,7 +187,7 @@ impl Networks {
     }
 
     /// Draws action t of every environment.
-    pub(crate) fn act(
+    pub fn act(
         &mut self,
         rollout: &mut RolloutBuffer,
         t: usize,
@@ -237,7 +232,7 @@ impl Networks {
     }
 
     /// Writes the values of the states at some steps of a rollout.
-    pub(crate) fn evaluate(&mut self, rollout: &mut RolloutBuffer, steps: Range<usize>) {
+    pub fn evaluate(&mut self, rollout: &mut RolloutBuffer, steps: Range<usize>) {
         let (longer, end) = (rollout.longer(), steps.end * rollout.num_envs);
         let together = if rayon::current_num_threads() == 1 { 1 } else { 8 };
         for start in (steps.start * rollout.num_envs..end).step_by(together * CHUNK) {
@@ -327,7 +322,7 @@ impl Networks {
 
     /// Epochs of minibatch steps on the clipped objective. Refuses an update after which a loss or a parameter is not
     /// finite; the networks are then as they were.
-    pub(crate) fn update(
+    pub fn update(
         &mut self,
         rollout: &RolloutBuffer,
         settings: &PpoConfig,

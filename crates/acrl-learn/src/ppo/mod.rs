@@ -21,7 +21,6 @@ mod actor_critic;
 mod average_reward;
 mod config;
 mod distribution;
-mod episodes;
 mod external;
 mod gae;
 mod minibatch;
@@ -32,21 +31,20 @@ mod rollout_buffer;
 use acrl::{BatchMatrix, Named, Rng, VecTask};
 use serde::{Deserialize, Serialize};
 
+#[doc(hidden)] // For `benches/train`.
+pub use actor_critic::Networks;
 pub use config::PpoConfig;
 pub use distribution::ActionHeads;
-#[doc(hidden)]
-pub use episodes::Episodes;
 pub use external::{ExternalPpo, StepResult};
 pub use gae::advantages;
 pub use policy::{Inputs, MlpPolicy};
-#[doc(hidden)]
+#[doc(hidden)] // For `benches/train`.
 pub use rollout_buffer::RolloutBuffer;
 
 use crate::metrics::{UpdateMetrics, reward_metrics};
 use crate::tuning::ppo::{COVERAGE_SAMPLE, REWARD_SAMPLE_INTERVAL};
 use crate::weights::WeightCurriculum;
 use crate::{Coverage, LearnError, RewardSample};
-use actor_critic::Networks;
 
 /// A training that can be stopped between two iterations, stored, and continued bit-identically.
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -6,7 +6,9 @@ use crate::tuning::normalize::ADVANTAGE_VARIANCE_DECAY;
 /// t·N + n.
 #[derive(Debug, Clone)]
 pub struct RolloutBuffer {
+    /// T.
     pub n_steps: usize,
+    /// N.
     pub num_envs: usize,
     /// Inputs of the networks; one more block of N for the state after the last action.
     pub inputs: Vec<f32>,

@@ -238,7 +238,7 @@ fn a_policy_survives_serialisation_and_a_damaged_one_is_refused() {
 fn incompatible_problems_are_refused_with_a_reason() {
     let line = line();
     let refuse = |line: &UnitInterval, settings: &RbfConfig| {
-        let laid_out = lay_out(&task(&line), settings, 0).map(|_| ());
+        let laid_out = lay_out(&task(line), settings, 0).map(|_| ());
         laid_out.and_then(|()| units(&line.action).map(|_| ())).unwrap_err().to_string()
     };
     let default = RbfConfig::default();
