@@ -1,10 +1,10 @@
 //! Evaluation of a trained policy in an environment that the caller steps.
 //!
-//! The counterpart of [`evaluate_library`](crate::evaluate_library()) for environments that cannot be set to a state. The caller acts with
-//! [`ExternalEvaluation::act`], steps the environment, and reports with [`ExternalEvaluation::observe`], until it
-//! [is over](ExternalEvaluation::is_over). Then the long-run averages under fixed weights are a
-//! [library](ExternalEvaluation::library), and the [policy](ExternalEvaluation::policy) samples its actions where that was
-//! measured to be better.
+//! The counterpart of [`evaluate_library`](crate::evaluate_library()) for environments that cannot be set to a state.
+//! The caller acts with [`ExternalEvaluation::act`], steps the environment, and reports with
+//! [`ExternalEvaluation::observe`], until it [is over](ExternalEvaluation::is_over). Then the long-run averages under
+//! fixed weights are a [library](ExternalEvaluation::library), and the [policy](ExternalEvaluation::policy) samples its
+//! actions where that was measured to be better.
 
 use acrl::{
     ActionPart, BatchMatrix, EpochLength, Error, Executor, PolicyLibrary, Rng, VecPolicy as _, VecTask,
