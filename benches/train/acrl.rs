@@ -4,6 +4,7 @@
 //! `--check` prints a rollout and three full-batch updates instead, for `check.py`.
 #![allow(missing_docs, clippy::print_stdout)]
 
+mod episodes;
 #[path = "../../crates/acrl-nn/benches/peak/mod.rs"]
 mod peak;
 
@@ -13,8 +14,8 @@ use std::time::Instant;
 use acrl::VecTask;
 use acrl_envs::{Planar, PlanarParameters};
 use acrl_learn::PpoConfig;
-use acrl_learn::ppo::{EpisodeRecord, Episodes};
 use cpu_time::ProcessTime;
+use episodes::Episodes;
 use serde_json::{Value, json};
 
 const EPISODE: usize = 100;
@@ -130,31 +131,22 @@ fn check(task: &VecTask<'_>, arguments: &Arguments) -> Result<Value, Box<dyn Err
     settings.update_epochs = UPDATES;
     let mut training = Episodes::new(task, settings.clone(), EPISODE, arguments.seed)?;
     training.collect_rollout()?;
-    let EpisodeRecord {
-        parameters,
-        inputs,
-        actions,
-        log_probabilities,
-        rewards,
-        continues,
-        values,
-        advantages,
-        returns,
-    } = training.record();
+    let parameters = training.parameters().map(<[f32]>::to_vec);
+    let rollout = training.rollout().clone();
     training.update()?;
     Ok(json!({
         "num_envs": settings.num_envs,
         "n_steps": settings.n_steps,
         "updates": UPDATES,
         "parameters": parameters,
-        "inputs": inputs,
-        "actions": actions,
-        "log_probabilities": log_probabilities,
-        "rewards": rewards,
-        "continues": continues,
-        "values": values,
-        "advantages": advantages,
-        "returns": returns,
-        "parameters_after": training.record().parameters,
+        "inputs": rollout.inputs,
+        "actions": rollout.actions,
+        "log_probabilities": rollout.log_probabilities,
+        "rewards": rollout.rewards,
+        "continues": rollout.continues,
+        "values": rollout.values,
+        "advantages": rollout.advantages,
+        "returns": rollout.returns,
+        "parameters_after": training.parameters(),
     }))
 }

@@ -74,7 +74,8 @@ class Iteration:
 
     ``metrics`` have the tags of Stable-Baselines3 ("train/approx_kl", "train/clip_fraction" …), and
     "rollout/scalarized_reward", the mean of w·r in units of the rewards' ranges, and "rollout/min_objective_progress",
-    from 0 to 1, the share of its range that the policy attains of the reward on which it is worst.
+    from 0 to 1, the share of its range that the policy attains of the reward on which it is worst. "rollout/reward/NAME"
+    is the mean of a reward of the problem per environment step, in your units and signs.
     """
 
     iteration: int

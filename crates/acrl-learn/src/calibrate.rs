@@ -8,6 +8,7 @@ use acrl::{
 };
 use serde::{Deserialize, Serialize};
 
+use crate::tuning::calibration::{DRAWN, EPOCHS, STEPS, TOLERATED, WITH_OBJECTIVE, WITHOUT_OBJECTIVE};
 use crate::weights::simplex;
 
 /// Default settings for the execution of a policy.
@@ -24,10 +25,9 @@ pub struct ExecutionDefaults {
 }
 
 impl ExecutionDefaults {
-    /// The defaults of a policy that is not calibrated. Without an objective nothing is lost by large steps; with one,
-    /// multipliers must stay near their prices.
+    /// The defaults of a policy that is not calibrated.
     pub fn uncalibrated(task: &VecTask<'_>) -> Self {
-        let (step_size, epoch) = if task.has_objective() { (1.2, 400) } else { (0.6, 200) };
+        let (step_size, epoch) = if task.has_objective() { WITH_OBJECTIVE } else { WITHOUT_OBJECTIVE };
         Self { step_size, epoch, executor: Executor::Policy }
     }
 }
@@ -42,15 +42,6 @@ pub struct CalibrationResult {
     /// Average of the objective, in units of its range.
     pub objective: f64,
 }
-
-/// Steps of a calibration run, as those of a run by default.
-const STEPS: u64 = 200_000;
-/// Sets of requirements beside the user's.
-const DRAWN: usize = 7;
-/// Shortfall that counts as none, in units of ranges: half of the default tolerance of a run.
-const TOLERATED: f64 = 0.0025;
-/// Epochs that are tried with the library.
-const EPOCHS: [u64; 4] = [400, 800, 1600, 3200];
 
 /// Candidates, in the order of preference.
 ///

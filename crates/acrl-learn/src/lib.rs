@@ -46,8 +46,8 @@ mod criterion;
 mod error;
 mod evaluate;
 mod exploration;
-mod external_evaluation;
 pub mod kernel;
+mod metrics;
 mod policy_file;
 pub mod ppo;
 mod reward_sample;
@@ -56,15 +56,15 @@ pub mod tabular;
 #[cfg(test)]
 mod test_models;
 mod training;
+mod tuning;
 pub mod weights;
 
-pub use baselines::finite::{Outcome, Stationary};
+pub use baselines::finite::Stationary;
 pub use baselines::{Baseline, BaselineConfig, PidGains, Snapshots};
 pub use calibrate::{CalibrationResult, ExecutionDefaults, calibrate};
 pub use criterion::Criterion;
 pub use error::LearnError;
-pub use evaluate::{LibraryEvaluator, evaluate_library};
-pub use external_evaluation::ExternalEvaluation;
+pub use evaluate::{ExternalEvaluation, LibraryEvaluator, evaluate_library};
 pub use kernel::actor_critic::{ActorCritic, ActorCriticConfig};
 pub use kernel::policy_gradient::{PolicyGradient, PolicyGradientConfig};
 pub use kernel::rbf::{RbfConfig, RbfPolicy, Weighting};

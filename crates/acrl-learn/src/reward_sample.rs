@@ -1,5 +1,6 @@
 //! Sample of the reward vectors (r₁ … r_m) that occurred in training.
 
+use crate::tuning::reward_sample::{ALL, DRAWN};
 use acrl::{BatchMatrix, Rng};
 use serde::{Deserialize, Serialize};
 
@@ -14,11 +15,6 @@ pub struct RewardSample {
     /// Whether only extreme vectors are stored, one for each direction.
     furthest: bool,
 }
-
-/// Largest number of vectors that are all stored.
-const ALL: usize = 64;
-/// Random directions beside the axes.
-const DRAWN: usize = 128;
 
 impl RewardSample {
     /// The vectors, for a diagnosis.
@@ -57,7 +53,7 @@ impl RewardSample {
     /// Adds r₁ … r_m of one step.
     pub fn see(&mut self, rewards: &[f64]) {
         if self.furthest {
-            self.stretch(rewards);
+            self.keep_extreme(rewards);
         } else if !self.vectors.iter().any(|v| v == rewards) {
             self.add(rewards.to_vec());
         }
@@ -66,24 +62,25 @@ impl RewardSample {
     /// Adds a vector that is not among them.
     fn add(&mut self, rewards: Vec<f64>) {
         if self.furthest {
-            return self.stretch(&rewards);
+            return self.keep_extreme(&rewards);
         }
         self.vectors.push(rewards);
         if self.vectors.len() > ALL {
-            self.give_up_all();
+            self.reduce();
         }
     }
 
     /// Reduces the sample to the extreme vector in each direction.
-    fn give_up_all(&mut self) {
+    fn reduce(&mut self) {
         let vectors = std::mem::take(&mut self.vectors);
         self.furthest = true;
         let m = vectors.first().map_or(0, Vec::len);
         self.vectors = vec![vectors[0].clone(); m + DRAWN];
-        vectors.iter().for_each(|v| self.stretch(v));
+        vectors.iter().for_each(|v| self.keep_extreme(v));
     }
 
-    fn stretch(&mut self, v: &[f64]) {
+    /// Replaces the vectors that it exceeds in their direction.
+    fn keep_extreme(&mut self, v: &[f64]) {
         let m = v.len();
         let mut rng = Rng::new(0);
         for (k, kept) in self.vectors.iter_mut().enumerate() {

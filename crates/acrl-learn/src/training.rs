@@ -343,7 +343,7 @@ impl TrainedPolicy {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::rbf::tests::Line;
+    use crate::kernel::rbf::tests::{line, task};
     use crate::{ActorCriticConfig, PolicyGradientConfig};
 
     /// Trainings of the kernel learners.
@@ -366,8 +366,8 @@ mod tests {
 
     #[test]
     fn a_resumed_training_is_bit_identical_and_depends_on_its_seed() {
-        let line = Line::new();
-        let task = line.task();
+        let line = line();
+        let task = task(&line);
         for (mut straight, mut other) in trainings(&task, 5).into_iter().zip(trainings(&task, 6)) {
             let mut resumed = straight.clone();
             for _ in 0..3 {
@@ -385,18 +385,18 @@ mod tests {
 
     #[test]
     fn a_reward_that_is_not_finite_stops_the_training_and_leaves_it_usable() {
-        let mut line = Line::new();
-        for mut training in trainings(&line.task(), 1) {
-            training.iterate(&line.task()).unwrap();
+        let mut line = line();
+        for mut training in trainings(&task(&line), 1) {
+            training.iterate(&task(&line)).unwrap();
             let before = serde_json::to_string(&training).unwrap();
             for (factor, message) in [(f64::NAN, "reward"), (1e300, "iteration 2")] {
                 line.factor = factor;
-                let error = training.iterate(&line.task()).unwrap_err().to_string();
+                let error = training.iterate(&task(&line)).unwrap_err().to_string();
                 assert!(error.contains(message), "{error}");
                 assert_eq!(serde_json::to_string(&training).unwrap(), before);
             }
             line.factor = 1.0;
-            training.iterate(&line.task()).unwrap();
+            training.iterate(&task(&line)).unwrap();
         }
     }
 }

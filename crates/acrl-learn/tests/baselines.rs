@@ -1,76 +1,34 @@
 //! The baselines of continuous problems: they find a single policy where one suffices, at the documented cost.
 #![allow(missing_docs, clippy::unwrap_used)]
 
+mod common;
+
 use acrl::{
-    ActionPart, BatchMatrix, Error, Executor, Interval, Objective, Requirement, Rng, Specification, VecEnv,
-    VecPolicy, VecTask,
+    ActionPart, BatchMatrix, Interval, Objective, Requirement, Rng, Specification, VecPolicy, VecTask,
 };
 use acrl_files::{Container, checkpoint};
 use acrl_learn::{
-    Baseline, BaselineConfig, ExecutionDefaults, LearnerConfig, Method, PidGains, PolicyFile,
-    PolicyGradientConfig, PpoConfig, Snapshots, TrainedPolicy, Training, TrainingRecord, evaluate_library,
+    Baseline, BaselineConfig, LearnerConfig, Method, PidGains, PolicyFile, PolicyGradientConfig, PpoConfig,
+    Snapshots, TrainedPolicy, Training, evaluate_library,
 };
+use common::{UnitInterval, policy_file};
 
 /// How much to spend: x of a purse of 1 yields √x, and 1 − x is saved. Nothing else changes.
 ///
 /// With `saved` ≥ .6 the best is x = .4, at the price 1/(2√.4) = .79: a single policy, whatever happens.
-struct Purse {
-    names: Vec<String>,
-    /// What is claimed to be 1.
-    unit: f64,
+fn purse() -> UnitInterval {
+    let spent = ActionPart::Continuous(Interval::new(0.0, 1.0));
+    UnitInterval::new(&["yield", "saved"], &[spent], |state, [x, _], rewards, rng| {
+        let x = x.clamp(0.0, 1.0);
+        *rewards = [x.sqrt(), 1.0 - x, 0.0];
+        *state = rng.uniform();
+    })
 }
 
-impl Purse {
-    fn new() -> Self {
-        Self { names: vec!["yield".into(), "saved".into()], unit: 1.0 }
-    }
-
-    fn task(&self) -> VecTask<'_> {
-        let requirement = Requirement::at_least("saved", 0.6).unwrap();
-        let specification =
-            Specification::new(Some(Objective::maximize("yield")), vec![requirement]).unwrap();
-        VecTask::new(self, specification).unwrap()
-    }
-}
-
-impl VecEnv for Purse {
-    fn state_dimension(&self) -> usize {
-        1
-    }
-    fn observation_space(&self) -> &[Interval] {
-        &[Interval { low: 0.0, high: 1.0 }]
-    }
-    fn action_space(&self) -> &[ActionPart] {
-        &[ActionPart::Continuous(Interval { low: 0.0, high: 1.0 })]
-    }
-    fn reward_names(&self) -> &[String] {
-        &self.names
-    }
-    fn reward_ranges(&self) -> &[Interval] {
-        &[Interval { low: 0.0, high: 1.0 }; 2]
-    }
-    fn reset(&self, state: &mut BatchMatrix, env: usize, rng: &mut Rng) -> Result<(), Error> {
-        state.set(0, env, rng.uniform());
-        Ok(())
-    }
-    fn observe(&self, state: &BatchMatrix, observation: &mut BatchMatrix) {
-        observation.as_mut_slice().copy_from_slice(state.as_slice());
-    }
-    fn step(
-        &self,
-        state: &mut BatchMatrix,
-        actions: &BatchMatrix,
-        rewards: &mut BatchMatrix,
-        rngs: &mut [Rng],
-    ) -> Result<(), Error> {
-        for env in 0..state.num_envs() {
-            let x = actions.at(0, env).clamp(0.0, 1.0);
-            rewards.set(0, env, self.unit * x.sqrt());
-            rewards.set(1, env, self.unit * (1.0 - x));
-            state.set(0, env, rngs[env].uniform());
-        }
-        Ok(())
-    }
+fn purse_task(purse: &UnitInterval) -> VecTask<'_> {
+    let requirement = Requirement::at_least("saved", 0.6).unwrap();
+    let specification = Specification::new(Some(Objective::maximize("yield")), vec![requirement]).unwrap();
+    VecTask::new(purse, specification).unwrap()
 }
 
 fn primal_dual() -> BaselineConfig {
@@ -128,8 +86,8 @@ fn averages(task: &VecTask<'_>, policy: &mut TrainedPolicy) -> Vec<f64> {
 
 #[test]
 fn dual_rules_find_a_single_policy_where_one_suffices() {
-    let purse = Purse::new();
-    let task = purse.task();
+    let purse = purse();
+    let task = purse_task(&purse);
     for (method, learner) in [
         (primal_dual(), ppo(200)),
         (pid_lagrangian(), ppo(200)),
@@ -155,8 +113,8 @@ fn dual_rules_find_a_single_policy_where_one_suffices() {
 
 #[test]
 fn threads_and_interruptions_do_not_change_a_training() {
-    let purse = Purse::new();
-    let task = purse.task();
+    let purse = purse();
+    let task = purse_task(&purse);
     let pool = |n: usize| rayon::ThreadPoolBuilder::new().num_threads(n).build().unwrap();
     for learner in [ppo(6), kernels(600)] {
         for method in [primal_averaging(), pid_lagrangian(), dual_descent()] {
@@ -176,28 +134,6 @@ fn threads_and_interruptions_do_not_change_a_training() {
             let json = |training: &Training| serde_json::to_string(training).unwrap();
             assert!(json(&straight) == json(&resumed), "{method:?}");
         }
-    }
-}
-
-fn file(task: &VecTask<'_>, baseline: Baseline) -> PolicyFile {
-    let training = Training::Baseline(Box::new(baseline));
-    let mut policy = training.policy();
-    PolicyFile {
-        problem: String::new(),
-        specification: task.specification().clone(),
-        library: evaluate_library(task, &mut policy, 0).unwrap(),
-        policy,
-        coverage: training.coverage().clone(),
-        seen: training.seen().clone(),
-        execution_defaults: ExecutionDefaults { step_size: 1.0, epoch: 100, executor: Executor::Policy },
-        training: TrainingRecord {
-            learner: training.learner().into(),
-            method: training.method().into(),
-            steps: training.steps(),
-            seed: 2,
-            complete: true,
-            version: "0".into(),
-        },
     }
 }
 
@@ -221,16 +157,17 @@ fn acts(policy: &TrainedPolicy, same: bool) -> Vec<BatchMatrix> {
 
 #[test]
 fn a_policy_file_stores_all_snapshots_and_ignores_weights() {
-    let purse = Purse::new();
-    let task = purse.task();
+    let purse = purse();
+    let task = purse_task(&purse);
     let one = train(&task, primal_dual(), ppo(8)).policy().numbers();
     for (method, numbers) in [
         (primal_dual(), one),
         (BaselineConfig { snapshots: 4, ..primal_averaging() }, 4 * one),
-        // There are only so many stretches in the second half.
+        // There are only so many rollouts in the second half.
         (BaselineConfig { snapshots: 1000, ..primal_averaging() }, 4 * one),
     ] {
-        let file = file(&task, train(&task, method.clone(), ppo(8)));
+        let training = Training::Baseline(Box::new(train(&task, method.clone(), ppo(8))));
+        let file = policy_file(&task, &training);
         assert_eq!(file.policy.numbers(), numbers, "{method:?}");
         assert!(file.policy.ignores_weights() && file.training.method == method.method.name());
         let bytes = file.to_container().unwrap().to_bytes().unwrap();
@@ -242,7 +179,8 @@ fn a_policy_file_stores_all_snapshots_and_ignores_weights() {
         assert_eq!(file.coverage.compare(&[vec![0.5, 0.5]]).outside, 0.0);
     }
     // An empty list of policies, or one in another, is refused.
-    let file = file(&task, train(&task, primal_averaging(), ppo(4)));
+    let training = Training::Baseline(Box::new(train(&task, primal_averaging(), ppo(4))));
+    let file = policy_file(&task, &training);
     for policies in [serde_json::json!([]), serde_json::json!([{"kind": "snapshots", "policies": []}])] {
         let mut container = file.to_container().unwrap();
         container.meta["policy"]["policies"] = policies;
@@ -251,9 +189,9 @@ fn a_policy_file_stores_all_snapshots_and_ignores_weights() {
 }
 
 #[test]
-fn a_snapshot_acts_for_a_whole_stretch() {
-    let purse = Purse::new();
-    let task = purse.task();
+fn a_snapshot_acts_for_a_whole_turn() {
+    let purse = purse();
+    let task = purse_task(&purse);
     let TrainedPolicy::Snapshots(mut policies) = train(&task, primal_averaging(), ppo(64)).policy() else {
         panic!("expected snapshots")
     };
@@ -263,11 +201,11 @@ fn a_snapshot_acts_for_a_whole_stretch() {
     let (observation, weights, mut actions) =
         (BatchMatrix::zeros(1, 1), BatchMatrix::zeros(2, 1), BatchMatrix::zeros(1, 1));
     let mut mean = || -> f64 {
-        let turn = (0..Snapshots::STRETCH).map(|_| {
+        let turn = (0..Snapshots::STEPS_PER_TURN).map(|_| {
             policies.act(&observation, &weights, &mut actions, &mut rng).unwrap();
             actions.at(0, 0)
         });
-        turn.sum::<f64>() / Snapshots::STRETCH as f64
+        turn.sum::<f64>() / Snapshots::STEPS_PER_TURN as f64
     };
     let means: Vec<f64> = (0..8).map(|_| mean()).collect();
     let (low, high) = means.iter().fold((f64::MAX, f64::MIN), |(a, b), m| (a.min(*m), b.max(*m)));
@@ -276,7 +214,7 @@ fn a_snapshot_acts_for_a_whole_stretch() {
 
 #[test]
 fn settings_out_of_range_are_refused_and_divergence_stops_the_training() {
-    let mut purse = Purse::new();
+    let mut purse = purse();
     for method in [
         fixed_weights(vec![]),
         fixed_weights(vec![-1.0]),
@@ -286,17 +224,17 @@ fn settings_out_of_range_are_refused_and_divergence_stops_the_training() {
         BaselineConfig { snapshots: 0, ..primal_averaging() },
         BaselineConfig { gains: PidGains { integral: -1.0, ..PidGains::default() }, ..pid_lagrangian() },
     ] {
-        assert!(Baseline::new(&purse.task(), method.clone(), ppo(1), 0).is_err(), "{method:?}");
+        assert!(Baseline::new(&purse_task(&purse), method.clone(), ppo(1), 0).is_err(), "{method:?}");
     }
     for learner in [ppo(9), kernels(900)] {
-        let mut baseline = Baseline::new(&purse.task(), primal_dual(), learner, 0).unwrap();
-        baseline.iterate(&purse.task()).unwrap();
+        let mut baseline = Baseline::new(&purse_task(&purse), primal_dual(), learner, 0).unwrap();
+        baseline.iterate(&purse_task(&purse)).unwrap();
         let numbers = |baseline: &Baseline| acts(&baseline.policy(), true);
         let before = numbers(&baseline);
-        purse.unit = 1e300;
-        let error = baseline.iterate(&purse.task()).unwrap_err().to_string();
+        purse.factor = 1e300;
+        let error = baseline.iterate(&purse_task(&purse)).unwrap_err().to_string();
         assert!(error.contains("iteration 2"), "{error}");
         assert_eq!(numbers(&baseline), before);
-        purse.unit = 1.0;
+        purse.factor = 1.0;
     }
 }

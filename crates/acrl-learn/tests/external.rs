@@ -242,9 +242,11 @@ fn std_stays_above_its_lower_bound_until_mid_training() {
         (BatchMatrix::zeros(1, 4), BatchMatrix::zeros(1, 4), BatchMatrix::zeros(1, 4));
     let mut stds = Vec::new();
     while ppo.iteration() < ppo.iterations() {
+        let mut costs = Vec::new();
         while !ppo.rollout_is_full() {
             ppo.act(&seen, &mut actions);
             (0..4).for_each(|env| rewards.set(0, env, actions.at(0, env).powi(2)));
+            costs.extend_from_slice(rewards.row(0));
             ppo.observe(&StepResult {
                 rewards: &rewards,
                 observation: &seen,
@@ -256,6 +258,9 @@ fn std_stays_above_its_lower_bound_until_mid_training() {
         }
         if let Some(figures) = ppo.update(&seen).unwrap() {
             stds.push(*figures.get("train/std").unwrap());
+            // The mean cost, in the sign of the user.
+            let mean = costs.iter().sum::<f64>() / costs.len() as f64;
+            assert!((figures.get("rollout/reward/cost").unwrap() - mean).abs() < 1e-9);
         }
     }
     // Two thirds of .6, less what an iteration takes off it.
@@ -324,34 +329,34 @@ fn a_resumed_training_is_bit_identical() {
 }
 
 /// How far off the critic is in the end, if the reward is always 1, so that its value is 1 wherever one is, and episodes of
-/// seven steps end in some way. `end` says what to tell of the last step of an episode.
-fn value_loss(end: fn(&mut Told, env: usize)) -> f64 {
+/// seven steps end in some way. `end` changes the last transition of an episode.
+fn value_loss(end: fn(&mut Transition, env: usize)) -> f64 {
     let num_envs = 4;
     let external = external(1, &["one"], Line::CHOICE);
     let specification = Specification::new(Some(Objective::maximize("one")), vec![]).unwrap();
     let task = VecTask::new(&external, specification).unwrap();
     let range = [Interval::new(-1.0, 1.0)];
     let mut ppo = ExternalPpo::new(&task, &range, &[true], settings(num_envs, 80), 1).unwrap();
-    let mut told = Told::new(num_envs);
+    let mut transition = Transition::new(num_envs);
     let (mut clock, mut actions, mut loss) = (0, BatchMatrix::zeros(1, num_envs), f64::INFINITY);
     let mut now = BatchMatrix::zeros(1, num_envs);
     while ppo.iteration() < ppo.iterations() {
         while !ppo.rollout_is_full() {
             ppo.act(&now, &mut actions);
             clock += 1;
-            told = Told::new(num_envs);
-            (0..num_envs).filter(|env| (clock + env) % 7 == 0).for_each(|env| end(&mut told, env));
+            transition = Transition::new(num_envs);
+            (0..num_envs).filter(|env| (clock + env) % 7 == 0).for_each(|env| end(&mut transition, env));
             ppo.observe(&StepResult {
-                rewards: &told.rewards,
-                observation: &told.observation,
-                final_observation: &told.last,
-                terminated: &told.terminated,
-                truncated: &told.truncated,
-                mask: &told.valid,
+                rewards: &transition.rewards,
+                observation: &transition.observation,
+                final_observation: &transition.last,
+                terminated: &transition.terminated,
+                truncated: &transition.truncated,
+                mask: &transition.valid,
             });
-            now = told.observation.clone();
+            now = transition.observation.clone();
         }
-        if let Some(figures) = ppo.update(&told.observation).unwrap() {
+        if let Some(figures) = ppo.update(&transition.observation).unwrap() {
             loss = *figures.get("train/value_loss").unwrap();
         }
     }
@@ -359,7 +364,7 @@ fn value_loss(end: fn(&mut Told, env: usize)) -> f64 {
 }
 
 #[derive(Clone)]
-struct Told {
+struct Transition {
     rewards: BatchMatrix,
     observation: BatchMatrix,
     last: BatchMatrix,
@@ -368,11 +373,11 @@ struct Told {
     valid: Vec<bool>,
 }
 
-impl Told {
+impl Transition {
     fn new(num_envs: usize) -> Self {
         let mut rewards = BatchMatrix::zeros(1, num_envs);
         rewards.row_mut(0).fill(1.0);
-        let mut told = Self {
+        let mut transition = Self {
             rewards,
             observation: BatchMatrix::zeros(1, num_envs),
             last: BatchMatrix::zeros(1, num_envs),
@@ -380,38 +385,38 @@ impl Told {
             truncated: vec![false; num_envs],
             valid: vec![true; num_envs],
         };
-        told.observation.row_mut(0).fill(0.5);
-        told
+        transition.observation.row_mut(0).fill(0.5);
+        transition
     }
 }
 
 #[test]
 fn ends_of_episodes_bootstrap_from_the_next_or_the_final_observation() {
-    let truncated = value_loss(|told, env| {
-        told.truncated[env] = true;
-        told.last.set(0, env, 0.5);
+    let truncated = value_loss(|transition, env| {
+        transition.truncated[env] = true;
+        transition.last.set(0, env, 0.5);
         // Where the next episode begins is none of its concern.
-        told.observation.set(0, env, -0.5);
+        transition.observation.set(0, env, -0.5);
     });
     assert!(truncated < 1e-4, "{truncated}");
-    let terminated = value_loss(|told, env| {
-        told.terminated[env] = true;
-        told.observation.set(0, env, 0.5);
+    let terminated = value_loss(|transition, env| {
+        transition.terminated[env] = true;
+        transition.observation.set(0, env, 0.5);
         // What was seen last is seen nowhere else, and nothing is known of it.
-        told.last.set(0, env, -1.0);
+        transition.last.set(0, env, -1.0);
     });
     assert!(terminated < 1e-4, "{terminated}");
-    // Beside that, an end that is told as a step in which all is lost.
-    let lost = value_loss(|told, env| told.rewards.set(0, env, 0.0));
+    // Beside that, an end that is reported as a step in which all is lost.
+    let lost = value_loss(|transition, env| transition.rewards.set(0, env, 0.0));
     assert!(lost > 10.0 * truncated.max(terminated), "{lost}");
 }
 
 #[test]
 fn masked_steps_do_not_count() {
     // The reward of the step that resets is ignored.
-    let resets = value_loss(|told, env| {
-        told.valid[env] = false;
-        told.rewards.set(0, env, 1e6);
+    let resets = value_loss(|transition, env| {
+        transition.valid[env] = false;
+        transition.rewards.set(0, env, 1e6);
     });
     assert!(resets < 1e-4, "{resets}");
 }

@@ -1,73 +1,34 @@
 //! PPO: independent of the number of threads, bit-identical after a resume, stopped when it diverges.
 #![allow(missing_docs, clippy::unwrap_used)]
 
+mod common;
+
 use acrl::{
-    ActionPart, BatchMatrix, Error, Executor, Interval, Objective, Requirement, Rng, Specification, VecEnv,
+    ActionPart, BatchMatrix, Error, Executor, Interval, Objective, Requirement, Rng, Specification,
     VecPolicy, VecTask,
 };
 use acrl_files::checkpoint;
 use acrl_learn::{
-    Criterion, ExecutionDefaults, LearnError, PolicyFile, Ppo, PpoConfig, Training, TrainingRecord,
-    WeightSampler, calibrate, evaluate_library,
+    ActorCritic, ActorCriticConfig, Baseline, BaselineConfig, Criterion, LearnError, LearnerConfig, Method,
+    PolicyFile, PolicyGradient, PolicyGradientConfig, Ppo, PpoConfig, Training, WeightSampler, calibrate,
+    evaluate_library,
 };
+use common::{UnitInterval, policy_file};
 
 /// A point on a line from 0 to 1 that moves, or stays by choice; `left` and `right` are its ends.
-struct Line {
-    names: Vec<String>,
-    /// What is claimed to be 1.
-    reward: f64,
+fn line(factor: f64) -> UnitInterval {
+    let action = [ActionPart::Continuous(Interval::new(-1.0, 1.0)), ActionPart::Discrete(2)];
+    let line = UnitInterval::new(&["left", "right"], &action, |x, [velocity, stays], rewards, _| {
+        *rewards = [f64::from(*x < 0.2), f64::from(*x > 0.8), 0.0];
+        let moving = if stays == 0.0 { 0.1 } else { 0.0 };
+        *x = (*x + moving * velocity.clamp(-1.0, 1.0)).clamp(0.0, 1.0);
+    });
+    UnitInterval { factor, ..line }
 }
 
-impl Line {
-    fn new(reward: f64) -> Self {
-        Self { names: vec!["left".into(), "right".into()], reward }
-    }
-
-    fn specification(&self) -> Specification {
-        let requirement = |name: &str| Requirement::at_least(name, 0.3).unwrap();
-        Specification::new(None, vec![requirement("left"), requirement("right")]).unwrap()
-    }
-}
-
-impl VecEnv for Line {
-    fn state_dimension(&self) -> usize {
-        1
-    }
-    fn observation_space(&self) -> &[Interval] {
-        &[Interval { low: 0.0, high: 1.0 }]
-    }
-    fn action_space(&self) -> &[ActionPart] {
-        &[ActionPart::Continuous(Interval { low: -1.0, high: 1.0 }), ActionPart::Discrete(2)]
-    }
-    fn reward_names(&self) -> &[String] {
-        &self.names
-    }
-    fn reward_ranges(&self) -> &[Interval] {
-        &[Interval { low: 0.0, high: 1.0 }; 2]
-    }
-    fn reset(&self, state: &mut BatchMatrix, env: usize, rng: &mut Rng) -> Result<(), Error> {
-        state.set(0, env, rng.uniform());
-        Ok(())
-    }
-    fn observe(&self, state: &BatchMatrix, observation: &mut BatchMatrix) {
-        observation.as_mut_slice().copy_from_slice(state.as_slice());
-    }
-    fn step(
-        &self,
-        state: &mut BatchMatrix,
-        actions: &BatchMatrix,
-        rewards: &mut BatchMatrix,
-        _: &mut [Rng],
-    ) -> Result<(), Error> {
-        for env in 0..state.num_envs() {
-            let x = state.at(0, env);
-            rewards.set(0, env, if x < 0.2 { self.reward } else { 0.0 });
-            rewards.set(1, env, if x > 0.8 { self.reward } else { 0.0 });
-            let moving = if actions.at(1, env) == 0.0 { 0.1 } else { 0.0 };
-            state.set(0, env, (x + moving * actions.at(0, env).clamp(-1.0, 1.0)).clamp(0.0, 1.0));
-        }
-        Ok(())
-    }
+fn specification() -> Specification {
+    let requirement = |name: &str| Requirement::at_least(name, 0.3).unwrap();
+    Specification::new(None, vec![requirement("left"), requirement("right")]).unwrap()
 }
 
 fn settings(total_steps: u64) -> PpoConfig {
@@ -92,8 +53,8 @@ fn weights(ppo: &Ppo) -> Vec<f32> {
 
 #[test]
 fn it_learns_continuous_and_discrete_actions_for_all_weights() {
-    let line = Line::new(1.0);
-    let task = VecTask::new(&line, line.specification()).unwrap();
+    let line = line(1.0);
+    let task = VecTask::new(&line, specification()).unwrap();
     for seed in 0..2 {
         learns(&task, Criterion::Discounted, seed);
         learns(&task, Criterion::AverageReward, seed);
@@ -142,8 +103,8 @@ impl VecPolicy for Undecided {
 
 #[test]
 fn a_policy_that_cannot_mix_is_executed_by_its_library() {
-    let line = Line::new(1.0);
-    let task = VecTask::new(&line, line.specification()).unwrap();
+    let line = line(1.0);
+    let task = VecTask::new(&line, specification()).unwrap();
     let library = evaluate_library(&task, &mut Undecided, 0).unwrap();
     // Where it does not move depends on where it was: no entry. 9 steps of a run lead from one end to the region of the
     // other, and the first 2 of them are still had here.
@@ -166,8 +127,8 @@ fn a_policy_that_cannot_mix_is_executed_by_its_library() {
 
 #[test]
 fn threads_and_interruptions_do_not_change_a_training() {
-    let line = Line::new(1.0);
-    let task = VecTask::new(&line, line.specification()).unwrap();
+    let line = line(1.0);
+    let task = VecTask::new(&line, specification()).unwrap();
     let pool = |n: usize| rayon::ThreadPoolBuilder::new().num_threads(n).build().unwrap();
     for criterion in [Criterion::Discounted, Criterion::AverageReward] {
         let train = |iterations| train_for(&task, iterations, criterion);
@@ -184,24 +145,60 @@ fn threads_and_interruptions_do_not_change_a_training() {
 #[test]
 fn a_diverging_training_stops_and_leaves_the_policy() {
     // Rewards 10³⁰ times as large as they are said to be: their squares are no numbers any more.
-    let line = Line::new(1e30);
-    let task = VecTask::new(&line, line.specification()).unwrap();
+    let line = line(1e30);
+    let task = VecTask::new(&line, specification()).unwrap();
     let mut ppo = Ppo::new(&task, settings(40 * 1024), 3).unwrap();
     let before = weights(&ppo);
     let error = ppo.iterate(&task).unwrap_err();
     assert!(matches!(error, LearnError::Diverged { iteration: 1, .. }), "{error}");
     assert!(error.to_string().starts_with("training diverged in iteration 1: the "), "{error}");
     assert_eq!(weights(&ppo), before);
-    let line = Line::new(f64::NAN);
-    let task = VecTask::new(&line, line.specification()).unwrap();
+    let line = UnitInterval { factor: f64::NAN, ..line };
+    let task = VecTask::new(&line, specification()).unwrap();
     let error = Ppo::new(&task, settings(1), 3).unwrap().iterate(&task).unwrap_err();
     assert!(error.to_string().contains("must be a finite number"), "{error}");
 }
 
 #[test]
+fn mean_rewards_are_metrics_in_the_units_and_signs_of_the_user() {
+    let action = [ActionPart::Continuous(Interval::new(-1.0, 1.0))];
+    let constant = UnitInterval::new(&["gain", "cost", "other"], &action, |x, _, rewards, rng| {
+        *rewards = [0.25, 0.75, 1.0];
+        *x = rng.uniform();
+    });
+    let ranges = [(0.0, 2.0), (-1.0, 3.0), (0.0, 1.0)].map(|(low, high)| Interval::new(low, high));
+    let environment = UnitInterval { ranges: ranges.to_vec(), ..constant };
+    let requirements =
+        vec![Requirement::at_least("gain", 0.1).unwrap(), Requirement::at_most("gain", 0.9).unwrap()];
+    let specification = Specification::new(Some(Objective::minimize("cost")), requirements).unwrap();
+    let task = VecTask::new(&environment, specification).unwrap();
+    let gradient = PolicyGradientConfig { rollouts_per_iteration: 10, ..PolicyGradientConfig::default() };
+    let critic = ActorCriticConfig { rollouts_per_iteration: 10, ..ActorCriticConfig::default() };
+    let baseline = |learner: LearnerConfig| {
+        let baseline = Baseline::new(&task, BaselineConfig::new(Method::PrimalDual), learner, 0).unwrap();
+        Training::Baseline(Box::new(baseline))
+    };
+    for mut training in [
+        Training::Ppo(Box::new(Ppo::new(&task, settings(1024), 0).unwrap())),
+        Training::PolicyGradient(Box::new(PolicyGradient::new(&task, gradient, 0).unwrap())),
+        Training::ActorCritic(Box::new(ActorCritic::new(&task, critic, 0).unwrap())),
+        baseline(LearnerConfig::Ppo(settings(1024))),
+        baseline(LearnerConfig::PolicyGradient(gradient)),
+    ] {
+        let metrics = training.iterate(&task).unwrap();
+        let rewards: Vec<(&str, f64)> = metrics
+            .iter()
+            .filter_map(|(tag, mean)| Some((tag.strip_prefix("rollout/reward/")?, *mean)))
+            .collect();
+        let [("cost", cost), ("gain", gain)] = rewards[..] else { panic!("{rewards:?}") };
+        assert!((cost - 0.75).abs() < 1e-12 && (gain - 0.25).abs() < 1e-12, "{rewards:?}");
+    }
+}
+
+#[test]
 fn settings_out_of_range_are_refused_by_name() {
-    let line = Line::new(1.0);
-    let task = VecTask::new(&line, line.specification()).unwrap();
+    let line = line(1.0);
+    let task = VecTask::new(&line, specification()).unwrap();
     let refused = |change: &dyn Fn(&mut PpoConfig), name: &str| {
         let mut settings = PpoConfig::default();
         change(&mut settings);
@@ -221,27 +218,10 @@ fn settings_out_of_range_are_refused_by_name() {
 
 #[test]
 fn a_policy_file_round_trips_and_checks_its_environment() {
-    let line = Line::new(1.0);
-    let task = VecTask::new(&line, line.specification()).unwrap();
+    let line = line(1.0);
+    let task = VecTask::new(&line, specification()).unwrap();
     let training = Training::Ppo(Box::new(train(&task, 2)));
-    let mut policy = training.policy();
-    let file = PolicyFile {
-        problem: "some text".into(),
-        specification: line.specification(),
-        library: evaluate_library(&task, &mut policy, 0).unwrap(),
-        policy,
-        coverage: training.coverage().clone(),
-        seen: training.seen().clone(),
-        execution_defaults: ExecutionDefaults { step_size: 0.5, epoch: 10, executor: Executor::Library },
-        training: TrainingRecord {
-            learner: training.learner().into(),
-            method: training.method().into(),
-            steps: training.steps(),
-            seed: 3,
-            complete: false,
-            version: "0".into(),
-        },
-    };
+    let file = policy_file(&task, &training);
     let bytes = file.to_container().unwrap().to_bytes().unwrap();
     let mut read = PolicyFile::from_container(acrl_files::Container::from_bytes(&bytes).unwrap()).unwrap();
     assert_eq!((&read.library, &read.training), (&file.library, &file.training));
@@ -263,15 +243,15 @@ fn a_policy_file_round_trips_and_checks_its_environment() {
     read.policy.act(&one.0, &one.1, &mut alone, &mut rngs[..1]).unwrap();
     assert_eq!(alone.column(0).collect::<Vec<_>>(), a.column(3).collect::<Vec<_>>());
 
-    let fewer = line.specification().subset(&[0]);
+    let fewer = specification().subset(&[0]);
     let other = VecTask::new(&line, fewer).unwrap();
     assert!(read.check(&other).unwrap_err().to_string().contains("does not fit"));
 }
 
 #[test]
 fn a_policy_acts_in_any_number_of_environments() {
-    let line = Line::new(1.0);
-    let task = VecTask::new(&line, line.specification()).unwrap();
+    let line = line(1.0);
+    let task = VecTask::new(&line, specification()).unwrap();
     let mut policy = train(&task, 1).policy();
     for num_envs in [1, 15, 2, 40] {
         let observation = BatchMatrix::zeros(1, num_envs);

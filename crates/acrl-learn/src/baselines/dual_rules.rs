@@ -1,6 +1,6 @@
-//! Rules by which a baseline updates its multipliers, given the deficit g = c − r̄ of a stretch of training.
+//! Rules by which a baseline updates its multipliers, given the deficit g = c − r̄ of a rollout.
 //!
-//! **Primal-dual**: λ ← \[λ + η g\]₊. *Guaranteed*, by summing the update: over n stretches the averages *of the training
+//! **Primal-dual**: λ ← \[λ + η g\]₊. *Guaranteed*, by summing the update: over n rollouts the averages *of the training
 //! itself* are short by at most (λ_n − λ_0)/(ηn). *Not guaranteed*: that λ stays bounded, which takes a policy that adapts
 //! faster than λ moves; nor anything about the final policy, which is at most the best for the last λ.
 //!
@@ -14,7 +14,7 @@
 //!
 //! > I ← \[I + K_I g\]₊,  λ ← \[K_P ḡ + I + K_D \[ḡ − ḡ₋\]₊\]₊,
 //!
-//! where ḡ is a moving average of g and ḡ₋ the one before. The integral alone is primal-dual; the other two terms respond
+//! where ḡ is a moving average of g and ḡ₋ the one before. The integral alone, with K_I = η, is primal-dual; the other two terms respond
 //! at once, and damp its oscillations. *Guaranteed*: as for primal-dual, with I in place of λ. *Not guaranteed*: that I
 //! stays bounded, and anything about the final policy.
 //!
@@ -24,8 +24,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::BaselineConfig;
-use crate::error::setting;
-use crate::{LearnError, Method};
+use crate::Method;
+use crate::settings::{Range, settings};
 
 /// Multipliers λ and their update rule.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -33,20 +33,21 @@ use crate::{LearnError, Method};
 pub(super) enum DualRule {
     Fixed(Vec<f64>),
     Descent(DualDescent),
-    Ascent(PrimalDual),
     Pid(PidLagrangian),
 }
 
 impl DualRule {
-    /// The rule of a baseline with m requirements, for so many stretches of training.
-    pub(super) fn new(config: &BaselineConfig, m: usize, stretches: u64) -> Self {
+    /// The rule of a baseline with m requirements, for so many rollouts.
+    pub(super) fn new(config: &BaselineConfig, m: usize, rollouts: u64) -> Self {
         let eta = config.lambda_lr();
         match config.method {
             Method::ACrl | Method::FixedWeights => {
                 Self::Fixed(config.multipliers.clone().unwrap_or_else(|| vec![1.0; m]))
             }
-            Method::DualDescent => Self::Descent(DualDescent::new(eta, stretches.div_ceil(config.rounds), m)),
-            Method::PrimalDual | Method::PrimalAveraging => Self::Ascent(PrimalDual::new(eta, m)),
+            Method::DualDescent => Self::Descent(DualDescent::new(eta, rollouts.div_ceil(config.rounds), m)),
+            Method::PrimalDual | Method::PrimalAveraging => {
+                Self::Pid(PidLagrangian::new(PidGains::integral(eta), m))
+            }
             Method::PidLagrangian => {
                 let gains = config.lambda_lr.map_or(config.gains, |eta| config.gains.times(eta));
                 Self::Pid(PidLagrangian::new(gains, m))
@@ -58,7 +59,6 @@ impl DualRule {
         match self {
             Self::Fixed(multipliers) => multipliers,
             Self::Descent(rule) => &rule.multipliers,
-            Self::Ascent(rule) => &rule.multipliers,
             Self::Pid(rule) => &rule.multipliers,
         }
     }
@@ -67,30 +67,7 @@ impl DualRule {
         match self {
             Self::Fixed(_) => {}
             Self::Descent(rule) => rule.observe(deficits),
-            Self::Ascent(rule) => rule.observe(deficits),
             Self::Pid(rule) => rule.observe(deficits),
-        }
-    }
-}
-
-/// Primal-dual: a step on the multipliers after every stretch.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct PrimalDual {
-    lambda_lr: f64,
-    multipliers: Vec<f64>,
-}
-
-impl PrimalDual {
-    /// Begins at λ = 0.
-    fn new(lambda_lr: f64, m: usize) -> Self {
-        Self { lambda_lr, multipliers: vec![0.0; m] }
-    }
-
-    /// λ ← \[λ + η g\]₊.
-    fn observe(&mut self, deficits: &[f64]) {
-        for (l, g) in self.multipliers.iter_mut().zip(deficits) {
-            *l = (*l + self.lambda_lr * g).max(0.0);
         }
     }
 }
@@ -100,21 +77,21 @@ impl PrimalDual {
 #[serde(deny_unknown_fields)]
 pub(super) struct DualDescent {
     lambda_lr: f64,
-    /// Stretches of a round.
+    /// Rollouts of a round.
     round: u64,
-    /// Stretches of the present round that are done.
+    /// Rollouts of the present round that are done.
     done: u64,
     /// Number k of completed rounds.
     rounds: u64,
     /// Σ g over the second half of the round.
     sums: Vec<f64>,
-    /// Number of stretches in that sum.
+    /// Number of rollouts in that sum.
     counted: u64,
     multipliers: Vec<f64>,
 }
 
 impl DualDescent {
-    /// Begins at λ = 0, with so many stretches per round.
+    /// Begins at λ = 0, with so many rollouts per round.
     fn new(lambda_lr: f64, round: u64, m: usize) -> Self {
         let zeros = vec![0.0; m];
         Self {
@@ -147,34 +124,27 @@ impl DualDescent {
     }
 }
 
-/// Gains of the PID controller, in units of the rewards' ranges.
-///
-/// | Name | Default | Purpose | Range |
-/// |---|---|---|---|
-/// | `proportional` | 1 | K_P | 0 or more |
-/// | `integral` | 0.3 | K_I | 0 or more |
-/// | `derivative` | 1 | K_D | 0 or more |
-/// | `smoothing` | 0.3 | weight of a new deficit in ḡ | above 0, to 1 |
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct PidGains {
-    /// Proportional gain K_P.
-    pub proportional: f64,
-    /// Integral gain K_I.
-    pub integral: f64,
-    /// Derivative gain K_D.
-    pub derivative: f64,
-    /// Weight of a new deficit in the moving average ḡ.
-    pub smoothing: f64,
-}
-
-impl Default for PidGains {
-    fn default() -> Self {
-        Self { proportional: 1.0, integral: 0.3, derivative: 1.0, smoothing: 0.3 }
+settings! {
+    /// Gains of the PID controller, in units of the rewards' ranges.
+    #[derive(Copy)]
+    pub struct PidGains {
+        /// Proportional gain K_P.
+        proportional: f64 = 1.0; Range::Closed(0.0, f64::INFINITY);
+        /// Integral gain K_I.
+        integral: f64 = 0.3; Range::Closed(0.0, f64::INFINITY);
+        /// Derivative gain K_D.
+        derivative: f64 = 1.0; Range::Closed(0.0, f64::INFINITY);
+        /// Weight of a new deficit in the moving average ḡ.
+        smoothing: f64 = 0.3; Range::HalfOpen(0.0, 1.0);
     }
 }
 
 impl PidGains {
+    /// Primal-dual: λ ← \[λ + η g\]₊, the integral alone.
+    fn integral(eta: f64) -> Self {
+        Self { proportional: 0.0, integral: eta, derivative: 0.0, smoothing: 1.0 }
+    }
+
     /// All three gains multiplied by a factor.
     pub fn times(self, factor: f64) -> Self {
         let Self { proportional, integral, derivative, smoothing } = self;
@@ -185,13 +155,6 @@ impl PidGains {
             smoothing,
         }
     }
-
-    pub(super) fn check(&self) -> Result<(), LearnError> {
-        setting("proportional", self.proportional, 0.0.., "0 or more")?;
-        setting("integral", self.integral, 0.0.., "0 or more")?;
-        setting("derivative", self.derivative, 0.0.., "0 or more")?;
-        setting("smoothing", self.smoothing, f64::MIN_POSITIVE..=1.0, "above 0 and at most 1")
-    }
 }
 
 /// PID-Lagrangian: a controller per requirement.
@@ -199,7 +162,7 @@ impl PidGains {
 #[serde(deny_unknown_fields)]
 pub(super) struct PidLagrangian {
     gains: PidGains,
-    /// Moving average ḡ; `None` before the first stretch.
+    /// Moving average ḡ; `None` before the first rollout.
     smooth: Option<Vec<f64>>,
     integral: Vec<f64>,
     multipliers: Vec<f64>,
@@ -227,18 +190,22 @@ impl PidLagrangian {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::Settings;
 
     #[test]
     fn primal_dual_multipliers_bound_the_shortfall_of_the_training() {
-        let (mut rule, mut sum) = (PrimalDual::new(0.3, 2), [0.0; 2]);
+        let mut rule = PidLagrangian::new(PidGains::integral(0.3), 2);
+        let (mut sum, mut expected) = ([0.0; 2], [0.0f64; 2]);
         for n in 1..=1000 {
             let g = [0.4 - f64::from(n % 3 == 0), f64::from(n).sin()];
             rule.observe(&g);
             for i in 0..2 {
                 sum[i] += g[i];
+                expected[i] = (expected[i] + 0.3 * g[i]).max(0.0);
                 let bound = rule.multipliers[i] / (0.3 * f64::from(n));
                 assert!(sum[i] / f64::from(n) <= bound + 1e-12);
             }
+            assert_eq!(rule.multipliers, expected);
         }
         rule.observe(&[-1e9, -1e9]);
         assert_eq!(rule.multipliers, [0.0, 0.0]);
@@ -264,7 +231,7 @@ mod tests {
         let gains = PidGains { proportional: 2.0, integral: 0.5, derivative: 10.0, smoothing: 0.5 };
         let mut rule = PidLagrangian::new(gains, 1);
         rule.observe(&[0.1]);
-        // No rise before the second stretch: 2·.1 + .5·.1.
+        // No rise before the second rollout: 2·.1 + .5·.1.
         assert!((rule.multipliers[0] - 0.25).abs() < 1e-12);
         rule.observe(&[0.3]);
         // ḡ = .2, a rise of .1, I = .05 + .15: 2·.2 + .2 + 10·.1.
@@ -277,20 +244,7 @@ mod tests {
         // The integral did not go below 0, so it answers the next deficit at once.
         rule.observe(&[9.0]);
         assert!(rule.integral[0] == 4.5);
-        assert!(PidGains { smoothing: 0.0, ..gains }.check().is_err());
-        assert!(gains.times(f64::NAN).check().is_err());
-    }
-
-    #[test]
-    fn pid_with_the_integral_alone_is_primal_dual() {
-        let gains = PidGains { proportional: 0.0, derivative: 0.0, ..PidGains::default() };
-        let mut pid = PidLagrangian::new(gains, 1);
-        let mut ascent = PrimalDual::new(gains.integral, 1);
-        for n in 0..50 {
-            let g = [f64::from(n).sin()];
-            pid.observe(&g);
-            ascent.observe(&g);
-            assert_eq!(pid.multipliers, ascent.multipliers);
-        }
+        assert!(PidGains { smoothing: 0.0, ..gains }.check_ranges().is_err());
+        assert!(gains.times(f64::NAN).check_ranges().is_err());
     }
 }

@@ -1,20 +1,20 @@
 //! Baselines that Algorithm 1 is compared with.
 //!
 //! On continuous problems they train one policy π(s) that is not conditioned on multipliers, while a dual
-//! rule changes the weights of the rewards. All of them share a trainer, [`Baseline`]: a stretch of training
-//! at the weights w = (1, λ)/(1 + Σλ), an update of the policy, and the rule for λ, given the deficits g = c − r̄ of that
-//! stretch, all in units of the rewards' ranges. Networks, budget and seeds are those of the learner it is compared with.
+//! rule changes the weights of the rewards. All of them share a trainer, [`Baseline`]: a rollout at the weights
+//! w = (1, λ)/(1 + Σλ), an update of the policy, and the rule for λ, given the deficits g = c − r̄ of that rollout, all
+//! in units of the rewards' ranges. Networks, budget and seeds are those of the learner it is compared with.
 //!
 //! | method | rule | guaranteed | not guaranteed |
 //! |---|---|---|---|
 //! | fixed weights | λ is given | a good policy for *these* weights | any requirement: there may be no such weights |
 //! | dual descent | λ by the deficit after a long training at each λ | λ near the optimal prices | that π(·) at these prices meets the requirements: maximisers at λ* need not |
-//! | primal-dual | λ ← \[λ + ηg\]₊ after each stretch | the averages *of the training*, short by λ/(ηn) | the final policy |
+//! | primal-dual | λ ← \[λ + ηg\]₊ after each rollout | the averages *of the training*, short by λ/(ηn) | the final policy |
 //! | PID-Lagrangian | λ by deficit, its integral and its rise | as primal-dual up to the other two terms, with less overshoot | the final policy |
 //! | primal averaging | as primal-dual, with [`Snapshots`] of the policy | the mean over the snapshots, as far as λ stayed bounded | a single policy: it takes as many times the memory |
 //!
 //! Where one stationary policy can meet the requirements and is found on the way, as in `wireless`, all of them may work.
-//! Where behaviour has to be switched, as between regions that are far apart, only the last one can, in long stretches.
+//! Where behaviour has to be switched, as between regions that are far apart, only the last one can, if each policy acts for long.
 //!
 //! The executed policy draws its actions, as in training: the multipliers balanced the averages of drawn actions.
 //!
@@ -30,10 +30,12 @@ use serde::{Deserialize, Serialize};
 use crate::error::{length, setting};
 use crate::kernel::policy_gradient::Credit;
 use crate::kernel::rbf::Weighting;
-use crate::ppo::UnconditionedPpo;
+use crate::metrics::reward_metrics;
 use crate::settings::{POSITIVE, Range, STEPS, Settings, settings};
 use crate::weights::normalize;
-use crate::{Coverage, LearnError, LearnerConfig, Method, PolicyGradient, RewardSample, TrainedPolicy};
+use crate::{
+    Coverage, LearnError, LearnerConfig, Method, PolicyGradient, Ppo, RewardSample, TrainedPolicy, Training,
+};
 use dual_rules::DualRule;
 pub use dual_rules::PidGains;
 pub use snapshots::Snapshots;
@@ -77,25 +79,8 @@ impl BaselineConfig {
         if let Some(multipliers) = &self.multipliers {
             length("multipliers of fixed weights", m, multipliers.len())?;
         }
-        self.gains.check()
+        self.gains.check_ranges()
     }
-}
-
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Learner {
-    Ppo(Box<UnconditionedPpo>),
-    PolicyGradient(Box<PolicyGradient>),
-}
-
-/// Runs the same expression for either learner.
-macro_rules! either {
-    ($learner:expr, $name:ident => $call:expr) => {
-        match $learner {
-            Learner::Ppo($name) => $call,
-            Learner::PolicyGradient($name) => $call,
-        }
-    };
 }
 
 /// A training of a baseline that can be stopped between two iterations, stored, and continued bit-identically.
@@ -104,20 +89,23 @@ macro_rules! either {
 pub struct Baseline {
     settings: BaselineConfig,
     rule: DualRule,
-    learner: Learner,
+    /// PPO or a policy gradient, with a policy that is not conditioned on weights.
+    learner: Training,
     /// Bounds c₁ … c_m in units of ranges.
     bounds: Vec<f64>,
     names: Vec<String>,
     objective: bool,
     /// Present state of the single trajectory of a policy gradient.
     state: Vec<f64>,
-    /// Means of r₀ … r_m over all stretches so far, in units of ranges.
+    /// Means of r₀ … r_m over all rollouts so far, in units of ranges.
     online: Vec<f64>,
-    /// Number of stretches so far.
-    stretches: u64,
-    coverage: Coverage,
+    /// Number of rollouts so far, without those that are reset.
+    rollouts: u64,
     snapshots: Vec<TrainedPolicy>,
 }
+
+/// Metrics of an iteration, and the means of r₀ … r_m in units of ranges.
+type RolloutMetrics = (Vec<(String, f64)>, Vec<f64>);
 
 impl Baseline {
     /// A training from scratch.
@@ -132,13 +120,13 @@ impl Baseline {
         settings.check(m)?;
         let mut state = Vec::new();
         let learner = match learner {
-            LearnerConfig::Ppo(config) => Learner::Ppo(Box::new(UnconditionedPpo::new(task, config, seed)?)),
+            LearnerConfig::Ppo(config) => Training::Ppo(Box::new(Ppo::unconditioned(task, config, seed)?)),
             LearnerConfig::PolicyGradient(mut config) => {
                 config.kernels.weighting = Weighting::Nothing;
                 let mut start = acrl::BatchMatrix::zeros(task.environment().state_dimension(), 1);
                 task.environment().reset(&mut start, 0, &mut acrl::Rng::stream(seed, 1))?;
                 state.extend(start.column(0));
-                Learner::PolicyGradient(Box::new(PolicyGradient::new(task, config, seed)?))
+                Training::PolicyGradient(Box::new(PolicyGradient::new(task, config, seed)?))
             }
             LearnerConfig::ActorCritic(_) => {
                 return Err(LearnError::Learner { method: settings.method.name(), learner: "actor_critic" });
@@ -152,13 +140,12 @@ impl Baseline {
             objective: task.has_objective(),
             state,
             online: vec![0.0; m + 1],
-            stretches: 0,
-            coverage: Coverage::new(),
+            rollouts: 0,
             snapshots: Vec::new(),
             settings,
             learner,
         };
-        baseline.rule = DualRule::new(&baseline.settings, m, baseline.all_stretches());
+        baseline.rule = DualRule::new(&baseline.settings, m, baseline.all_rollouts());
         Ok(baseline)
     }
 
@@ -166,68 +153,68 @@ impl Baseline {
     ///
     /// On an error the policy is as it was before the iteration.
     pub fn iterate(&mut self, task: &VecTask<'_>) -> Result<Named<f64>, LearnError> {
-        let mut means = vec![0.0; self.online.len()];
-        let mut metrics = match &self.learner {
-            Learner::Ppo(_) => self.iterate_ppo(task, &mut means)?,
-            Learner::PolicyGradient(_) => {
+        let (mut metrics, means) = match &self.learner {
+            Training::PolicyGradient(_) => {
                 let before = self.clone();
-                self.iterate_gradient(task, &mut means).inspect_err(|_| *self = before)?
+                self.iterate_gradient(task).inspect_err(|_| *self = before)?
             }
+            _ => self.iterate_ppo(task)?,
         };
+        metrics.extend(reward_metrics(task, task.scales(), &means));
         let named = self.names.iter().map(|name| format!("multiplier.{name}"));
         metrics.extend(named.zip(self.rule.multipliers().iter().copied()));
         Ok(metrics.into_iter().collect())
     }
 
-    fn iterate_ppo(
-        &mut self,
-        task: &VecTask<'_>,
-        means: &mut [f64],
-    ) -> Result<Vec<(String, f64)>, LearnError> {
+    /// An iteration of PPO.
+    fn iterate_ppo(&mut self, task: &VecTask<'_>) -> Result<RolloutMetrics, LearnError> {
         let (weights, left) = (self.weights(), self.left());
-        let Learner::Ppo(learner) = &mut self.learner else { return Ok(Vec::new()) };
-        let metrics = learner.learn(task, &weights, left, means)?;
-        let reward = weights.iter().zip(&*means).map(|(w, r)| w * r).sum();
-        self.observe(means);
-        let all = [("rollout/scalarized_reward", reward)].into_iter().chain(metrics.entries());
-        Ok(all.map(|(name, value)| (name.to_owned(), value)).collect())
+        let Training::Ppo(learner) = &mut self.learner else { return Ok(Default::default()) };
+        let (update, means) = learner.iterate_at(task, &weights, left)?;
+        let reward = weights.iter().zip(&means).map(|(w, r)| w * r).sum();
+        self.observe(&means);
+        let metrics = std::iter::once(("rollout/scalarized_reward".to_owned(), reward));
+        Ok((metrics.chain(update.entries()).collect(), means))
     }
 
-    /// The rollouts of an iteration.
-    fn iterate_gradient(
-        &mut self,
-        task: &VecTask<'_>,
-        means: &mut [f64],
-    ) -> Result<Vec<(String, f64)>, LearnError> {
+    /// The rollouts of an iteration of the policy gradient.
+    fn iterate_gradient(&mut self, task: &VecTask<'_>) -> Result<RolloutMetrics, LearnError> {
         let iteration = self.iteration() + 1;
-        let (mut total, mut count) = (0.0, 0.0);
-        while count == 0.0 || !self.at_iteration_end() {
+        let (mut total, mut count, mut observed) = (0.0, 0.0, 0.0);
+        let (mut means, mut sums) = (vec![0.0; self.online.len()], vec![0.0; self.online.len()]);
+        loop {
             let (weights, single_trajectory) = (self.weights(), self.single_trajectory());
-            let Learner::PolicyGradient(learner) = &mut self.learner else { return Ok(Vec::new()) };
+            let Training::PolicyGradient(learner) = &mut self.learner else { break };
             let fresh = !single_trajectory && learner.rollouts() % 2 == 1;
             let state = (!fresh).then_some(&mut self.state);
-            total += learner.learn(task, &weights, state, means)?;
+            total += learner.learn(task, &weights, state, &mut means)?;
             count += 1.0;
             if !fresh {
-                self.observe(means);
+                self.observe(&means);
+                sums.iter_mut().zip(&means).for_each(|(sum, mean)| *sum += mean);
+                observed += 1.0;
+            }
+            let Training::PolicyGradient(learner) = &self.learner else { break };
+            let (done, settings) = (learner.rollouts(), learner.settings());
+            if done.is_multiple_of(settings.rollouts_per_iteration) || done >= settings.rollouts() {
+                learner.check_weights(iteration)?;
+                break;
             }
         }
-        if let Learner::PolicyGradient(learner) = &self.learner {
-            learner.check_weights(iteration)?;
-        }
-        Ok(vec![("rollout/scalarized_reward".to_owned(), total / count)])
+        sums.iter_mut().for_each(|sum| *sum /= f64::max(observed, 1.0));
+        Ok((vec![("rollout/scalarized_reward".to_owned(), total / count)], sums))
     }
 
-    /// Updates λ and the averages by a stretch, and stores a snapshot where that is due.
+    /// Updates λ and the averages by a rollout, and stores a snapshot where that is due.
     fn observe(&mut self, means: &[f64]) {
-        self.stretches += 1;
-        let share = 1.0 / self.stretches as f64;
+        self.rollouts += 1;
+        let share = 1.0 / self.rollouts as f64;
         self.online.iter_mut().zip(means).for_each(|(online, mean)| *online += share * (mean - *online));
         let deficits: Vec<f64> = self.bounds.iter().zip(&means[1..]).map(|(c, r)| c - r).collect();
         self.rule.observe(&deficits);
         if self.settings.method == Method::PrimalAveraging {
-            let all = self.all_stretches();
-            if snapshots::is_due(self.stretches, all, self.settings.snapshots) {
+            let all = self.all_rollouts();
+            if snapshots::is_due(self.rollouts, all, self.settings.snapshots) {
                 self.snapshots.push(self.current());
             }
         }
@@ -251,44 +238,30 @@ impl Baseline {
             Method::DualDescent => self.settings.rounds,
             _ => 1,
         };
-        let round = self.all_stretches().div_ceil(rounds);
-        1.0 - (self.stretches % round) as f64 / round as f64
+        let round = self.all_rollouts().div_ceil(rounds);
+        1.0 - (self.rollouts % round) as f64 / round as f64
     }
 
     /// Whether all rollouts are one trajectory and λ is raw, as in the paper's Section IV: with the literal credit of a
     /// policy gradient. Otherwise every other rollout starts anew, and the weights are normalised.
     fn single_trajectory(&self) -> bool {
+        matches!(&self.learner, Training::PolicyGradient(learner) if learner.settings().credit == Credit::Total)
+    }
+
+    /// Number of rollouts of the whole training, without those that are reset.
+    fn all_rollouts(&self) -> u64 {
         match &self.learner {
-            Learner::Ppo(_) => false,
-            Learner::PolicyGradient(learner) => learner.settings().credit == Credit::Total,
+            Training::PolicyGradient(learner) if self.single_trajectory() => learner.settings().rollouts(),
+            Training::PolicyGradient(learner) => learner.settings().rollouts().div_ceil(2),
+            learner => learner.iterations(),
         }
     }
 
-    /// Number of stretches of the whole training.
-    fn all_stretches(&self) -> u64 {
-        match &self.learner {
-            Learner::Ppo(learner) => learner.iterations(),
-            Learner::PolicyGradient(learner) if self.single_trajectory() => learner.settings().rollouts(),
-            Learner::PolicyGradient(learner) => learner.settings().rollouts().div_ceil(2),
-        }
-    }
-
-    fn at_iteration_end(&self) -> bool {
-        match &self.learner {
-            Learner::Ppo(_) => true,
-            Learner::PolicyGradient(learner) => {
-                let done = learner.rollouts();
-                let settings = learner.settings();
-                done.is_multiple_of(settings.rollouts_per_iteration) || done >= settings.rollouts()
-            }
-        }
-    }
-
-    /// The policy as it is now.
+    /// The policy as it is now, which draws its actions.
     fn current(&self) -> TrainedPolicy {
-        match &self.learner {
-            Learner::Ppo(learner) => TrainedPolicy::Mlp(Box::new(learner.policy())),
-            Learner::PolicyGradient(learner) => TrainedPolicy::Rbf(Box::new(learner.policy().sampling(true))),
+        match self.learner.policy() {
+            TrainedPolicy::Rbf(policy) => TrainedPolicy::Rbf(Box::new(policy.sampling(true))),
+            policy => policy,
         }
     }
 
@@ -302,12 +275,7 @@ impl Baseline {
 
     /// Whether another training has the same method, learner and settings.
     pub fn same_settings(&self, other: &Self) -> bool {
-        let learners = match (&self.learner, &other.learner) {
-            (Learner::Ppo(a), Learner::Ppo(b)) => a.settings() == b.settings(),
-            (Learner::PolicyGradient(a), Learner::PolicyGradient(b)) => a.settings() == b.settings(),
-            _ => false,
-        };
-        learners && self.settings == other.settings
+        self.settings == other.settings && self.learner.same_settings(&other.learner)
     }
 
     /// The method.
@@ -317,10 +285,7 @@ impl Baseline {
 
     /// The learner's name.
     pub fn learner(&self) -> &'static str {
-        match self.learner {
-            Learner::Ppo(_) => "ppo",
-            Learner::PolicyGradient(_) => "policy_gradient",
-        }
+        self.learner.learner()
     }
 
     /// λ, in units of the rewards' ranges.
@@ -328,34 +293,34 @@ impl Baseline {
         self.rule.multipliers()
     }
 
-    /// Averages of r₀ … r_m during training, in units of the rewards' ranges: what is attained if the training is the
-    /// execution. Environments and rollouts that are reset do not count.
+    /// Averages of r₀ … r_m during training, in units of the rewards' ranges, without environments and rollouts that are
+    /// reset: what is attained if the training is the execution.
     pub fn online(&self) -> &[f64] {
         &self.online
     }
 
     /// Number of iterations done.
     pub fn iteration(&self) -> u64 {
-        either!(&self.learner, learner => learner.iteration())
+        self.learner.iteration()
     }
 
     /// Number of iterations planned.
     pub fn iterations(&self) -> u64 {
-        either!(&self.learner, learner => learner.iterations())
+        self.learner.iterations()
     }
 
     /// Environment steps done.
     pub fn steps(&self) -> u64 {
-        either!(&self.learner, learner => learner.steps())
+        self.learner.steps()
     }
 
     /// Sample of the reward vectors that occurred.
     pub fn seen(&self) -> &RewardSample {
-        either!(&self.learner, learner => learner.seen())
+        self.learner.seen()
     }
 
     /// An empty sample: the policy does not depend on weights.
     pub fn coverage(&self) -> &Coverage {
-        &self.coverage
+        self.learner.coverage()
     }
 }

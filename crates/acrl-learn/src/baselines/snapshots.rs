@@ -1,11 +1,11 @@
 //! Primal averaging: policies are stored during a primal-dual training, and executed in turns.
 //!
 //! Primal-dual guarantees the averages over the training; so does a policy that is drawn from those of the training and
-//! kept for a long stretch. Here n policies are stored at even distances over the second half of the training, when λ has
-//! converged, and one is drawn for every [`Snapshots::STRETCH`] steps.
+//! kept for long. Here n policies are stored at even distances over the second half of the training, when λ has
+//! converged, and one is drawn for every [`Snapshots::STEPS_PER_TURN`] steps.
 //!
 //! **Guaranteed**: the mean of the long-run averages of the stored policies, with the shortfall (λ_n − λ_{n/2})/(ηn/2) of the
-//! second half and the sampling error of n policies. **Not guaranteed**: anything within a stretch, nor that λ stays
+//! second half and the sampling error of n policies. **Not guaranteed**: anything within a turn, nor that λ stays
 //! bounded. **Cost**: n times the memory of one policy (a network of 64-64 has about 4,600 parameters: 32 of them take
 //! 600 kB), travel at every switch, and another training for other bounds.
 
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::TrainedPolicy;
 
-/// Whether a policy is to be stored after `done` of `all` stretches, for n in the second half.
+/// Whether a policy is to be stored after `done` of `all` rollouts, for n in the second half.
 pub(super) fn is_due(done: u64, all: u64, n: usize) -> bool {
     let first = all / 2;
     let Some(late) = done.checked_sub(first).filter(|late| *late > 0) else { return false };
@@ -35,7 +35,7 @@ pub struct Snapshots {
 
 impl Snapshots {
     /// Steps for which a policy is kept.
-    pub const STRETCH: usize = 2_000;
+    pub const STEPS_PER_TURN: usize = 2_000;
 
     /// Snapshots of one policy or more.
     pub(crate) fn new(policies: Vec<TrainedPolicy>) -> Self {
@@ -68,7 +68,7 @@ impl VecPolicy for Snapshots {
         let mut acting = vec![Vec::new(); self.policies.len()];
         for (env, ((policy, left), rng)) in self.turns.iter_mut().zip(&mut *rngs).enumerate() {
             if *left == 0 {
-                (*policy, *left) = (rng.index(acting.len()), Self::STRETCH);
+                (*policy, *left) = (rng.index(acting.len()), Self::STEPS_PER_TURN);
             }
             *left = left.saturating_sub(hold);
             acting[*policy].push(env);
@@ -103,7 +103,7 @@ mod tests {
     use super::is_due;
 
     #[test]
-    fn as_many_snapshots_are_due_as_requested_or_as_there_are_stretches() {
+    fn as_many_snapshots_are_due_as_requested_or_as_there_are_rollouts() {
         for (all, n, expected) in [(244, 32, 32), (1_000_000, 32, 32), (7, 32, 4), (1, 5, 1), (10, 1, 1)] {
             let due: Vec<u64> = (1..=all).filter(|done| is_due(*done, all, n)).collect();
             assert_eq!(due.len(), expected, "{all} {n}");

@@ -6,29 +6,9 @@
 use acrl::{BatchMatrix, Executor, LibraryEntry, PolicyLibrary, Rng};
 
 use super::weightings;
-
-/// Visits of each weighting, from different states.
-const VISITS: usize = 3;
-/// Largest difference of the averages of visits, as a share of a reward's range, that is not tested. It is larger than where
-/// states can be set, because visits are shorter.
-const AGREEMENT: f64 = 0.25;
-/// Parts of a visit, whose variance is that within visits.
-const PARTS: usize = 8;
-/// Critical value of the one-way ANOVA F test of equal means of visits: with three visits of eight parts F has 2 and 21
-/// degrees of freedom, and exceeds it with probability 0.001.
-const CRITICAL_F: f64 = 10.0;
-/// Share of the library's range of w·v by which a visit must fall short to count as stuck.
-const STUCK: f64 = 0.5;
-/// Share of visits that may be stuck.
-const MAY_BE_STUCK: f64 = 0.05;
-/// Target of the standard errors, as a share of the range of values: weightings are visited again until it is reached, as
-/// long as there are steps left.
-const PRECISE: f64 = 0.01;
-/// Weight, in visits, of the variance of all weightings in that of one (shrinkage): three visits that agree by chance, as
-/// those without a rare cost do, do not prove that a value is exact.
-const SHARED: f64 = 4.0;
-/// Standard errors within which a difference is not significant.
-const ERRORS: f64 = 2.0;
+use crate::tuning::external_library::{
+    AGREEMENT, CRITICAL_F, ERRORS, MAY_BE_STUCK, PARTS, PRECISE, SHARED, STUCK, VISITS,
+};
 
 /// Evaluator of the [library](crate::evaluate_library()) of a policy while the caller steps the environments. Each environment
 /// runs one weighting after the other, so that each starts from the states to which others lead.

@@ -5,24 +5,14 @@
 //! set, [`LibraryEvaluator`] for external ones.
 
 mod evaluator;
+mod external;
 
 use acrl::{BatchMatrix, Error, LibraryEntry, PolicyLibrary, Rng, VecPolicy, VecTask};
 
+use crate::tuning::library::{AGREEMENT, BURN_IN, DRAWN, FRESH, MEASURED, OBJECTIVE_SHARES};
 use crate::weights::simplex;
 pub use evaluator::LibraryEvaluator;
-
-/// Burn-in steps, before averages are measured.
-const BURN_IN: usize = 2_000;
-/// Steps over which averages are measured.
-const MEASURED: usize = 2_000;
-/// Random weights, beside the corners of the simplex and the middles of its edges.
-const DRAWN: usize = 40;
-/// Shares of the objective in weights of one requirement and the objective, beside the middle.
-const OBJECTIVE_SHARES: [f64; 3] = [0.05, 0.15, 0.3];
-/// Initial states drawn by the environment, beside those to which the corners lead.
-const FRESH: usize = 2;
-/// Largest difference of averages from different initial states, as a share of a reward's range.
-const AGREEMENT: f64 = 0.1;
+pub use external::ExternalEvaluation;
 
 /// Measures the long-run averages of a policy at the corners of the simplex of weights, at the middles of its edges and at
 /// random points.

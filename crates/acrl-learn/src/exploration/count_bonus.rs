@@ -8,6 +8,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::ppo::RolloutBuffer;
+use crate::tuning::exploration::{INSIDE, OUTSIDE};
 
 /// Visit counts by dimension of the observation.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -20,11 +21,7 @@ pub(crate) struct CountBonus {
 }
 
 impl CountBonus {
-    /// Bins in [−1, 1], to which observations are scaled.
-    const INSIDE: usize = 32;
-    /// Bins on either side of that, four per octave: unvisited states may be far from visited ones.
-    const OUTSIDE: usize = 16;
-    const BINS: usize = Self::INSIDE + 2 * Self::OUTSIDE;
+    const BINS: usize = INSIDE + 2 * OUTSIDE;
 
     pub(crate) fn new(heads: Vec<bool>) -> Self {
         Self { heads, counts: Vec::new() }
@@ -58,11 +55,11 @@ impl CountBonus {
     /// Bin of a number.
     fn bin(x: f32) -> usize {
         if x.abs() <= 1.0 {
-            let inside = (0.5 * (x + 1.0) * Self::INSIDE as f32) as usize;
-            return Self::OUTSIDE + inside.min(Self::INSIDE - 1);
+            let inside = (0.5 * (x + 1.0) * INSIDE as f32) as usize;
+            return OUTSIDE + inside.min(INSIDE - 1);
         }
-        let outside = ((4.0 * x.abs().log2()) as usize).min(Self::OUTSIDE - 1);
-        if x > 0.0 { Self::OUTSIDE + Self::INSIDE + outside } else { Self::OUTSIDE - 1 - outside }
+        let outside = ((4.0 * x.abs().log2()) as usize).min(OUTSIDE - 1);
+        if x > 0.0 { OUTSIDE + INSIDE + outside } else { OUTSIDE - 1 - outside }
     }
 }
 

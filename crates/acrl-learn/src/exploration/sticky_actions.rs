@@ -9,6 +9,7 @@ use acrl::{BatchMatrix, Rng};
 use serde::{Deserialize, Serialize};
 
 use crate::ppo::StepResult;
+use crate::tuning::exploration::LONGEST;
 use crate::weights::WeightCurriculum;
 
 /// Repetition of actions by environment.
@@ -32,9 +33,6 @@ struct Repetition {
 }
 
 impl StickyActions {
-    /// Largest mean duration, as a power of 2.
-    const LONGEST: f64 = 6.0;
-
     /// No environment repeats actions before [`choose`](Self::choose).
     pub(crate) fn new(rare: Vec<bool>, num_envs: usize) -> Self {
         Self { rare, envs: vec![Repetition::default(); num_envs] }
@@ -75,7 +73,7 @@ impl StickyActions {
         }
         for (env, (repetition, rng)) in self.envs.iter_mut().zip(rngs).enumerate() {
             let repeats = self.rare[curriculum.dominant(env)] && rng.uniform() < 1.0 - 2.0 * done;
-            repetition.stop = repeats.then(|| (-Self::LONGEST * rng.uniform()).exp2());
+            repetition.stop = repeats.then(|| (-LONGEST * rng.uniform()).exp2());
             if !repeats || restarts[env] {
                 repetition.action = None;
             }

@@ -16,12 +16,14 @@
 //! **Not guaranteed**: that π_θ maximises the Lagrangian; a maximiser of discounted returns need not maximise averages.
 
 use acrl::{Named, VecTask};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
+use super::kernel_learner;
 use super::rbf::{Field, Progress, RbfConfig, RbfPolicy, Rollout, Tensor, Weighting};
 use crate::ppo::advantages;
 use crate::settings::{POSITIVE, Range, STEPS, Settings, settings};
-use crate::{Coverage, Criterion, LearnError, RewardSample, WeightSampler};
+use crate::tuning::kernel::AVERAGE_RATE;
+use crate::{Criterion, LearnError, WeightSampler};
 
 settings! {
     /// The settings of actor and critic with kernels.
@@ -70,11 +72,6 @@ impl ActorCriticConfig {
         Self { criterion, learning_rate: 0.02, critic_learning_rate: 0.1, ..Self::default() }
     }
 
-    /// Number of rollouts of the training.
-    pub fn rollouts(&self) -> u64 {
-        self.total_steps.div_ceil(self.n_steps as u64)
-    }
-
     fn check(&self) -> Result<(), LearnError> {
         self.check_ranges()?;
         let raw = matches!(self.kernels.weighting, Weighting::Raw { .. });
@@ -86,9 +83,6 @@ impl ActorCriticConfig {
         Ok(())
     }
 }
-
-/// Learning rate of ρ, relative to that of V, which follows it.
-const AVERAGE_RATE: f64 = 0.1;
 
 /// A training in progress. Stored and restored at any time, it continues bit-identically.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -112,6 +106,8 @@ struct Scratch {
     values: Vec<f64>,
 }
 
+kernel_learner!(ActorCritic, ActorCriticConfig);
+
 impl ActorCritic {
     /// θ = 0 and V = 0.
     pub fn new(task: &VecTask<'_>, settings: ActorCriticConfig, seed: u64) -> Result<Self, LearnError> {
@@ -121,24 +117,12 @@ impl ActorCritic {
         Ok(Self { settings, progress, average, scratch: None })
     }
 
-    /// The settings.
-    pub fn settings(&self) -> &ActorCriticConfig {
-        &self.settings
-    }
-
-    /// Number of iterations done.
-    pub fn iteration(&self) -> u64 {
-        self.progress.rollouts.div_ceil(self.settings.rollouts_per_iteration)
-    }
-
-    /// Number of iterations planned.
-    pub fn iterations(&self) -> u64 {
-        self.settings.rollouts().div_ceil(self.settings.rollouts_per_iteration)
-    }
-
-    /// Environment steps done.
-    pub fn steps(&self) -> u64 {
-        self.progress.steps
+    /// Refuses parts that are inconsistent.
+    fn check(&self) -> Result<(), LearnError> {
+        self.settings.check()?;
+        self.progress.check(1, self.settings.std)?;
+        let multipliers = self.progress.tensor.multipliers().to_vec();
+        Tensor::zeros(Vec::new(), multipliers, 1)?.same_shape(&self.average)
     }
 
     /// The policy as it is now.
@@ -146,27 +130,14 @@ impl ActorCritic {
         self.progress.policy(self.settings.std)
     }
 
-    /// Sample of the reward vectors that occurred.
-    pub fn seen(&self) -> &RewardSample {
-        &self.progress.seen
-    }
-
-    /// Sample of the weights that it was trained on.
-    pub fn coverage(&self) -> &Coverage {
-        &self.progress.coverage
-    }
-
-    /// An iteration: rollouts, each with its steps on θ, V and ρ. The metrics are the means of w·r and of |A| per step.
-    ///
-    /// After an error the training is as it was before the call.
-    pub fn iterate(&mut self, task: &VecTask<'_>) -> Result<Named<f64>, LearnError> {
-        let before = self.clone();
-        self.run_rollouts(task).inspect_err(|_| *self = before)
-    }
-
-    fn run_rollouts(&mut self, task: &VecTask<'_>) -> Result<Named<f64>, LearnError> {
-        let ActorCriticConfig { weight_sampler, std, n_steps, rollouts_per_iteration, .. } = self.settings;
-        let iteration = self.iteration() + 1;
+    /// Rollouts up to number `end`, each with its steps on θ, V and ρ.
+    fn run_rollouts(
+        &mut self,
+        task: &VecTask<'_>,
+        iteration: u64,
+        end: u64,
+    ) -> Result<Named<f64>, LearnError> {
+        let ActorCriticConfig { weight_sampler, std, n_steps, .. } = self.settings;
         let mut scratch = match self.scratch.take() {
             Some(scratch) => scratch,
             None => Scratch {
@@ -178,8 +149,6 @@ impl ActorCritic {
             },
         };
         let begin = self.progress.rollouts;
-        let end =
-            self.settings.rollouts().min(iteration.saturating_mul(rollouts_per_iteration)).max(begin + 1);
         let (mut total, mut error) = (0.0, 0.0);
         while self.progress.rollouts < end {
             scratch.rollout.run(task, &mut self.progress, weight_sampler, std)?;
@@ -199,12 +168,12 @@ impl ActorCritic {
             scratch.rollout.ascend(&mut self.progress.tensor, iteration)?;
             error += scratch.advantages.iter().map(|a| a.abs()).sum::<f64>();
         }
-        self.progress.check_weights(iteration)?;
+        let rewards = scratch.rollout.reward_metrics(task, &self.progress.prices.scales);
         self.scratch = Some(scratch);
         let count = (end - begin) as f64 * n_steps as f64;
         let metrics =
             [("rollout/scalarized_reward", total / count), ("train/mean_abs_advantage", error / count)];
-        Ok(metrics.map(|(name, value)| (name.to_owned(), value)).into_iter().collect())
+        Ok(metrics.map(|(name, value)| (name.to_owned(), value)).into_iter().chain(rewards).collect())
     }
 
     /// Subtracts ρ(w) from the rewards, and moves it by the mean of δ_t = r_t − ρ + V(s_{t+1}) − V(s_t) over the rollout.
@@ -244,31 +213,10 @@ impl ActorCritic {
     }
 }
 
-impl Serialize for ActorCritic {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        Self::serialize(self, serializer)
-    }
-}
-
-impl<'de> Deserialize<'de> for ActorCritic {
-    /// Refuses a training whose parts are inconsistent.
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let learner = Self::deserialize(deserializer)?;
-        let fits = || {
-            learner.settings.check()?;
-            learner.progress.check(1, learner.settings.std)?;
-            let multipliers = learner.progress.tensor.multipliers().to_vec();
-            Tensor::zeros(Vec::new(), multipliers, 1)?.same_shape(&learner.average)
-        };
-        fits().map_err(serde::de::Error::custom)?;
-        Ok(learner)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::rbf::tests::Line;
+    use crate::kernel::rbf::tests::{line, task};
 
     fn short() -> ActorCriticConfig {
         ActorCriticConfig { total_steps: 200_000, ..ActorCriticConfig::default() }
@@ -283,8 +231,8 @@ mod tests {
 
     #[test]
     fn returns_improve_with_both_criteria() {
-        let line = Line::new();
-        let task = line.task();
+        let line = line();
+        let task = task(&line);
         for settings in [ActorCriticConfig::default(), ActorCriticConfig::average()] {
             let settings =
                 ActorCriticConfig { total_steps: 200_000, rollouts_per_iteration: 100, ..settings };
@@ -297,7 +245,7 @@ mod tests {
 
     #[test]
     fn settings_out_of_range_and_damaged_states_are_refused() {
-        let (line, good) = (Line::new(), short());
+        let (line, good) = (line(), short());
         for bad in [
             ActorCriticConfig { gamma: 1.0, ..good },
             ActorCriticConfig { gae_lambda: 1.1, ..good },
@@ -307,9 +255,9 @@ mod tests {
             ActorCriticConfig { weight_sampler: WeightSampler::Box { high: 5.0 }, ..good },
             ActorCriticConfig { kernels: RbfConfig::literal(), ..good },
         ] {
-            assert!(ActorCritic::new(&line.task(), bad, 0).is_err(), "{bad:?}");
+            assert!(ActorCritic::new(&task(&line), bad, 0).is_err(), "{bad:?}");
         }
-        let stored = serde_json::to_value(ActorCritic::new(&line.task(), good, 0).unwrap()).unwrap();
+        let stored = serde_json::to_value(ActorCritic::new(&task(&line), good, 0).unwrap()).unwrap();
         for (path, value) in [
             ("/settings/gamma", serde_json::json!(2.0)),
             ("/average/theta", serde_json::json!([])),

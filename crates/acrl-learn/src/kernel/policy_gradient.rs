@@ -18,12 +18,13 @@
 //! T steps. From further away there is no signal: see [`actor_critic`](super::actor_critic).
 
 use acrl::{Named, VecTask};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
+use super::kernel_learner;
 use super::rbf::{Progress, RbfConfig, RbfPolicy, Rollout, Tensor, Weighting};
 use crate::error::setting;
 use crate::settings::{POSITIVE, Range, STEPS, Settings, settings};
-use crate::{Coverage, LearnError, RewardSample, WeightSampler};
+use crate::{LearnError, WeightSampler};
 
 /// Return that an action is credited with.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -68,11 +69,6 @@ impl PolicyGradientConfig {
         Self { kernels, weight_sampler, credit: Credit::Total, learning_rate: 5e-5, ..Self::default() }
     }
 
-    /// Number of rollouts of the training.
-    pub fn rollouts(&self) -> u64 {
-        self.total_steps.div_ceil(self.n_steps as u64)
-    }
-
     /// Number of outputs beside μ: the baseline b.
     fn extra(&self) -> usize {
         usize::from(self.credit != Credit::Total)
@@ -111,27 +107,14 @@ pub struct PolicyGradient {
     rollout: Option<Rollout>,
 }
 
+kernel_learner!(PolicyGradient, PolicyGradientConfig);
+
 impl PolicyGradient {
     /// θ = 0.
     pub fn new(task: &VecTask<'_>, settings: PolicyGradientConfig, seed: u64) -> Result<Self, LearnError> {
         settings.check()?;
         let progress = Progress::new(task, &settings.kernels, settings.extra(), seed)?;
         Ok(Self { settings, progress, rollout: None })
-    }
-
-    /// The settings.
-    pub fn settings(&self) -> &PolicyGradientConfig {
-        &self.settings
-    }
-
-    /// Number of iterations done.
-    pub fn iteration(&self) -> u64 {
-        self.progress.rollouts.div_ceil(self.settings.rollouts_per_iteration)
-    }
-
-    /// Number of iterations planned.
-    pub fn iterations(&self) -> u64 {
-        self.settings.rollouts().div_ceil(self.settings.rollouts_per_iteration)
     }
 
     /// Number of rollouts done.
@@ -144,9 +127,10 @@ impl PolicyGradient {
         self.progress.check_weights(iteration)
     }
 
-    /// Environment steps done.
-    pub fn steps(&self) -> u64 {
-        self.progress.steps
+    /// Refuses parts that are inconsistent.
+    fn check(&self) -> Result<(), LearnError> {
+        self.settings.check()?;
+        self.progress.check(self.settings.extra(), self.settings.std)
     }
 
     /// The policy as it is now. With the paper's settings it draws its actions, as the paper's agent does.
@@ -154,40 +138,25 @@ impl PolicyGradient {
         self.progress.policy(self.settings.std).sampling(self.settings.credit == Credit::Total)
     }
 
-    /// Sample of the reward vectors that occurred.
-    pub fn seen(&self) -> &RewardSample {
-        &self.progress.seen
-    }
-
-    /// Sample of the weights that it was trained on.
-    pub fn coverage(&self) -> &Coverage {
-        &self.progress.coverage
-    }
-
-    /// An iteration: rollouts, each with its gradient step. The metric is the mean of r_λ, or of w·r, per step.
-    ///
-    /// After an error the training is as it was before the call.
-    pub fn iterate(&mut self, task: &VecTask<'_>) -> Result<Named<f64>, LearnError> {
-        let before = self.clone();
-        self.run_rollouts(task).inspect_err(|_| *self = before)
-    }
-
-    fn run_rollouts(&mut self, task: &VecTask<'_>) -> Result<Named<f64>, LearnError> {
-        let PolicyGradientConfig { weight_sampler, std, n_steps, rollouts_per_iteration, .. } = self.settings;
-        let iteration = self.iteration() + 1;
+    /// Rollouts up to number `end`, each with its gradient step.
+    fn run_rollouts(
+        &mut self,
+        task: &VecTask<'_>,
+        iteration: u64,
+        end: u64,
+    ) -> Result<Named<f64>, LearnError> {
+        let PolicyGradientConfig { weight_sampler, std, n_steps, .. } = self.settings;
         let mut rollout = self.take_rollout(task)?;
         let begin = self.progress.rollouts;
-        let end =
-            self.settings.rollouts().min(iteration.saturating_mul(rollouts_per_iteration)).max(begin + 1);
         let mut total = 0.0;
         while self.progress.rollouts < end {
             rollout.run(task, &mut self.progress, weight_sampler, std)?;
             total += self.ascend(task, &mut rollout, iteration)?;
         }
-        self.progress.check_weights(iteration)?;
+        let rewards = rollout.reward_metrics(task, &self.progress.prices.scales);
         self.rollout = Some(rollout);
         let mean = total / ((end - begin) as f64 * (n_steps + 1) as f64);
-        Ok([("rollout/scalarized_reward".to_owned(), mean)].into_iter().collect())
+        Ok(std::iter::once(("rollout/scalarized_reward".to_owned(), mean)).chain(rewards).collect())
     }
 
     /// Buffers for a rollout.
@@ -281,27 +250,10 @@ impl PolicyGradient {
     }
 }
 
-impl Serialize for PolicyGradient {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        Self::serialize(self, serializer)
-    }
-}
-
-impl<'de> Deserialize<'de> for PolicyGradient {
-    /// Refuses a training whose parts are inconsistent.
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let learner = Self::deserialize(deserializer)?;
-        let settings = &learner.settings;
-        let fits = || settings.check().and_then(|()| learner.progress.check(settings.extra(), settings.std));
-        fits().map_err(serde::de::Error::custom)?;
-        Ok(learner)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::rbf::tests::Line;
+    use crate::kernel::rbf::tests::{line, task};
 
     fn short() -> PolicyGradientConfig {
         PolicyGradientConfig { total_steps: 200_000, std: 1.0, ..PolicyGradientConfig::default() }
@@ -316,8 +268,8 @@ mod tests {
 
     #[test]
     fn returns_improve_with_both_credits() {
-        let line = Line::new();
-        let task = line.task();
+        let line = line();
+        let task = task(&line);
         let working = PolicyGradientConfig { rollouts_per_iteration: 100, ..short() };
         let found = returns(&mut PolicyGradient::new(&task, working, 0).unwrap(), &task);
         let (first, last) = (found[0], found[90..].iter().sum::<f64>() / 10.0);
@@ -335,7 +287,7 @@ mod tests {
 
     #[test]
     fn settings_out_of_range_and_other_problems_are_refused() {
-        let (line, good) = (Line::new(), short());
+        let (line, good) = (line(), short());
         for bad in [
             PolicyGradientConfig { learning_rate: 0.0, ..good },
             PolicyGradientConfig { std: f64::NAN, ..good },
@@ -346,9 +298,9 @@ mod tests {
             PolicyGradientConfig { weight_sampler: WeightSampler::Box { high: 5.0 }, ..good },
             PolicyGradientConfig { weight_sampler: WeightSampler::Simplex, ..short_literal() },
         ] {
-            assert!(PolicyGradient::new(&line.task(), bad, 0).is_err(), "{bad:?}");
+            assert!(PolicyGradient::new(&task(&line), bad, 0).is_err(), "{bad:?}");
         }
-        let learner = PolicyGradient::new(&line.task(), good, 0).unwrap();
+        let learner = PolicyGradient::new(&task(&line), good, 0).unwrap();
         let mut stored = serde_json::to_value(&learner).unwrap();
         stored["settings"]["credit"] = serde_json::json!("total");
         assert!(serde_json::from_value::<PolicyGradient>(stored).is_err(), "an output too many");

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use acrl::{BatchMatrix, Interval, Rng, VecTask};
+use acrl::{ActionPart, BatchMatrix, Interval, Rng};
 use acrl_nn::{Adam, Batch, Mlp, Workspace, clip_norm};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -12,12 +12,14 @@ use super::distribution::{ActionStd, Noise};
 use super::minibatch::{CHUNK, Chunk};
 use super::policy::Inputs;
 use super::{ActionHeads, MlpPolicy, PpoConfig, RolloutBuffer};
+use crate::metrics::UpdateMetrics;
+use crate::tuning::ppo::{ACTOR_GAIN, WEIGHT_INPUT_SCALE};
 use crate::{Criterion, LearnError};
 
 /// Actor and critic with their optimisers.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Networks {
+pub struct Networks {
     pub(super) inputs: Inputs,
     heads: ActionHeads,
     actor: Mlp,
@@ -42,48 +44,6 @@ pub(crate) struct Networks {
     advantages: Vec<f32>,
 }
 
-/// Metrics of an update.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct UpdateMetrics {
-    /// Mean of −min(ρ A, clip(ρ) A).
-    pub(crate) policy_gradient_loss: f64,
-    /// Mean squared error of the critic, halved.
-    pub(crate) value_loss: f64,
-    /// Mean σ of continuous actions.
-    pub(crate) std: f64,
-    /// Share of the actions at which the clip was active.
-    pub(crate) clip_fraction: f64,
-    /// Estimate of the KL divergence of the new policy from the one that acted, E[ρ − 1 − ln ρ].
-    pub(crate) approx_kl: f64,
-    /// Explained variance of the returns by the values before the update.
-    pub(crate) explained_variance: f64,
-    /// Learning rate of Adam.
-    pub(crate) learning_rate: f64,
-}
-
-impl UpdateMetrics {
-    /// Adds the sums of another part of a minibatch.
-    pub(super) fn add(&mut self, other: Self) {
-        self.policy_gradient_loss += other.policy_gradient_loss;
-        self.value_loss += other.value_loss;
-        self.clip_fraction += other.clip_fraction;
-        self.approx_kl += other.approx_kl;
-    }
-
-    /// The metrics with their tags.
-    pub(crate) fn entries(self) -> [(&'static str, f64); 7] {
-        [
-            ("train/policy_gradient_loss", self.policy_gradient_loss),
-            ("train/value_loss", self.value_loss),
-            ("train/std", self.std),
-            ("train/clip_fraction", self.clip_fraction),
-            ("train/approx_kl", self.approx_kl),
-            ("train/explained_variance", self.explained_variance),
-            ("train/learning_rate", self.learning_rate),
-        ]
-    }
-}
-
 /// Scratch buffers for acting in all environments.
 #[derive(Debug, Clone)]
 struct Acting {
@@ -93,15 +53,14 @@ struct Acting {
     noise: Noise,
 }
 
-/// Initial scale of the first layer's parameters for w, relative to those for the observation. The best action depends on
-/// w in every state, but w is in \[0, 1\] and adds up to 1: with a scale of 1 a network learns one behaviour for all w.
-const WEIGHT_INPUT_SCALE: f32 = 4.0;
-
 impl Networks {
-    pub(crate) fn new(task: &VecTask<'_>, settings: &PpoConfig, rng: &mut Rng) -> Result<Self, LearnError> {
-        let inputs = Inputs::new(task)?;
-        let heads = ActionHeads::new(task.environment().action_space())?;
-        let mut networks = Self::with_heads(inputs, heads, None, settings, rng)?;
+    pub(crate) fn new(
+        inputs: Inputs,
+        actions: &[ActionPart],
+        settings: &PpoConfig,
+        rng: &mut Rng,
+    ) -> Result<Self, LearnError> {
+        let mut networks = Self::with_heads(inputs, ActionHeads::new(actions)?, None, settings, rng)?;
         networks.scale_weight_inputs(WEIGHT_INPUT_SCALE);
         Ok(networks)
     }
@@ -126,7 +85,7 @@ impl Networks {
     }
 
     /// Networks with so many critic heads, by default one per weight.
-    pub(crate) fn with_heads(
+    pub fn with_heads(
         inputs: Inputs,
         heads: ActionHeads,
         values: Option<usize>,
@@ -142,7 +101,7 @@ impl Networks {
         let network = |outputs, gain, rng: &mut Rng| {
             Mlp::new(&shape(outputs), gain, rng).map_err(|e| acrl::Error::Environment(e.to_string()))
         };
-        let actor = network(heads.outputs(), 0.01, rng)?;
+        let actor = network(heads.outputs(), ACTOR_GAIN, rng)?;
         let values = values.unwrap_or(inputs.weights());
         let critic = network(values, 1.0, rng)?;
         let average_reward = match settings.criterion {
@@ -177,12 +136,12 @@ impl Networks {
     }
 
     /// The parameters: actor, critic, ln σ.
-    pub(crate) fn parameters(&self) -> [&[f32]; 3] {
+    pub fn parameters(&self) -> [&[f32]; 3] {
         [self.actor.parameters(), self.critic.parameters(), &self.log_std]
     }
 
     /// Rollout buffer that fits these networks.
-    pub(crate) fn rollout_buffer(&self, n_steps: usize, num_envs: usize) -> RolloutBuffer {
+    pub fn rollout_buffer(&self, n_steps: usize, num_envs: usize) -> RolloutBuffer {
         RolloutBuffer::new(n_steps, num_envs, self.inputs.len(), self.heads.parts().len(), self.values())
     }
 
@@ -205,7 +164,7 @@ impl Networks {
     }
 
     /// Writes the weights to the inputs at action t.
-    pub(crate) fn set_weights_at(&self, rollout: &mut RolloutBuffer, t: usize, weights: &BatchMatrix) {
+    pub fn set_weights_at(&self, rollout: &mut RolloutBuffer, t: usize, weights: &BatchMatrix) {
         let (n, longer) = (rollout.num_envs, rollout.longer());
         if self.inputs.ignores_weights() {
             return;
@@ -219,12 +178,7 @@ impl Networks {
     }
 
     /// Writes the observation to the inputs at action t.
-    pub(crate) fn set_observation_at(
-        &self,
-        rollout: &mut RolloutBuffer,
-        t: usize,
-        observation: &BatchMatrix,
-    ) {
+    pub fn set_observation_at(&self, rollout: &mut RolloutBuffer, t: usize, observation: &BatchMatrix) {
         let (n, longer) = (rollout.num_envs, rollout.longer());
         for row in 0..observation.len() {
             let out = &mut rollout.inputs[row * longer + t * n..][..n];
@@ -233,7 +187,7 @@ impl Networks {
     }
 
     /// Draws action t of every environment.
-    pub(crate) fn act(
+    pub fn act(
         &mut self,
         rollout: &mut RolloutBuffer,
         t: usize,
@@ -278,7 +232,7 @@ impl Networks {
     }
 
     /// Writes the values of the states at some steps of a rollout.
-    pub(crate) fn evaluate(&mut self, rollout: &mut RolloutBuffer, steps: Range<usize>) {
+    pub fn evaluate(&mut self, rollout: &mut RolloutBuffer, steps: Range<usize>) {
         let (longer, end) = (rollout.longer(), steps.end * rollout.num_envs);
         let together = if rayon::current_num_threads() == 1 { 1 } else { 8 };
         for start in (steps.start * rollout.num_envs..end).step_by(together * CHUNK) {
@@ -366,20 +320,22 @@ impl Networks {
         self.log_std.iter_mut().for_each(|log| *log = log.max(least));
     }
 
-    /// Epochs of minibatch steps on the clipped objective. The error is a quantity that is not finite, and its value;
-    /// the networks are then as they were.
-    pub(crate) fn update(
+    /// Epochs of minibatch steps on the clipped objective. Refuses an update after which a loss or a parameter is not
+    /// finite; the networks are then as they were.
+    pub fn update(
         &mut self,
         rollout: &RolloutBuffer,
         settings: &PpoConfig,
         learning_rate: f64,
+        iteration: u64,
         rng: &mut Rng,
-    ) -> Result<UpdateMetrics, (&'static str, f64)> {
+    ) -> Result<UpdateMetrics, LearnError> {
+        let diverged = |quantity, value| Err(LearnError::Diverged { iteration, quantity, value });
         let before = (self.actor.clone(), self.critic.clone(), self.log_std.clone());
         let averages = self.average_reward.as_ref().map_or(&[][..], AverageReward::parameters);
         let averages = averages.iter().map(|v| f64::from(*v)).sum::<f64>();
         if !averages.is_finite() {
-            return Err(("the average-reward network", averages));
+            return diverged("the average-reward network", averages);
         }
         let adams = (self.actor_adam.clone(), self.critic_adam.clone(), self.std_adam.clone());
         let mut order: Vec<u32> =
@@ -414,7 +370,7 @@ impl Networks {
             if !value.is_finite() {
                 (self.actor, self.critic, self.log_std) = before;
                 (self.actor_adam, self.critic_adam, self.std_adam) = adams;
-                return Err((quantity, value));
+                return diverged(quantity, value);
             }
         }
         Ok(metrics)

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::RolloutBuffer;
 use super::normalize::scale_outputs;
 use crate::LearnError;
+use crate::tuning::average_reward::{CENTRING, GRADIENT_STEPS, HIDDEN, LEARNING_RATE, OUTPUT_GAIN};
 
 /// Network that estimates the long-run average of every reward under the weights w:
 ///
@@ -22,18 +23,6 @@ pub(crate) struct AverageReward {
     #[serde(skip)]
     scratch: Option<(Workspace, Vec<f32>)>,
 }
-
-/// Units of the one hidden layer: ρ is a function of a few weights, with kinks where behaviours change.
-const HIDDEN: usize = 64;
-/// Gain of the initial output layer.
-const OUTPUT_GAIN: f32 = 0.01;
-/// Gradient steps on ρ per iteration.
-const GRADIENT_STEPS: usize = 4;
-/// Learning rate of these steps at the start.
-const LEARNING_RATE: f32 = 3e-3;
-/// Share of their mean that is subtracted from values in an iteration: differential values are determined up to a
-/// constant, which would drift.
-const CENTRING: f32 = 0.1;
 
 impl AverageReward {
     pub(crate) fn new(heads: usize, rng: &mut Rng) -> Result<Self, LearnError> {

@@ -1,6 +1,7 @@
 //! Settings of PPO.
 
 use crate::settings::{POSITIVE, Range, STEPS, Settings, settings};
+use crate::tuning::ppo::{DEFAULT_ACTIONS, EXTERNAL_BATCH};
 use crate::{Criterion, LearnError, WeightSampler};
 
 settings! {
@@ -45,10 +46,27 @@ settings! {
     }
 }
 
-/// Actions in all environments, unless `total_steps` is given.
-const DEFAULT_ACTIONS: u64 = 4_000_000;
-
 impl PpoConfig {
+    /// The defaults of [`ExternalPpo`](super::ExternalPpo). Such environments are slow, so fewer of them run side by side,
+    /// each rollout is used for more gradient steps, and networks are wider. Most of them have episodes whose length is not
+    /// known in advance, so the criterion is the average reward.
+    pub fn external(num_envs: usize, total_steps: u64) -> Self {
+        Self {
+            total_steps: Some(total_steps),
+            num_envs,
+            n_steps: (EXTERNAL_BATCH / num_envs.max(1)).clamp(16, 512),
+            action_repeat: Some(1),
+            update_epochs: 10,
+            minibatch_size: 256,
+            criterion: Criterion::AverageReward,
+            gamma: 0.99,
+            ent_coef: 0.02,
+            min_advantage_std: 0.01,
+            hidden_sizes: vec![128, 128],
+            ..Self::default()
+        }
+    }
+
     /// Iterations that the training takes, with so many environment steps per action.
     pub(super) fn iterations(&self, action_repeat: usize) -> u64 {
         let total = self.total_steps.unwrap_or(DEFAULT_ACTIONS * action_repeat as u64);

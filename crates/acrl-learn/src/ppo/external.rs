@@ -29,9 +29,14 @@ use serde::{Deserialize, Serialize};
 
 use super::actor_critic::Networks;
 use super::normalize::{ObservationStatistics, RewardSpread};
-use super::{COVERAGE_SAMPLE, MlpPolicy, PpoConfig, REWARD_SAMPLE_INTERVAL, RolloutBuffer};
+use super::{COVERAGE_SAMPLE, Inputs, MlpPolicy, PpoConfig, REWARD_SAMPLE_INTERVAL, RolloutBuffer};
 use crate::error::length;
 use crate::exploration::{CountBonus, StickyActions};
+use crate::metrics::named_rewards;
+use crate::tuning::external_ppo::{
+    BLOCK, INITIAL_VALUE_SCALE, LAST_EPISODE, MAX_RESCALE, MAX_WEIGHT_INPUT_SCALE, MIN_STD, RESCALE,
+    RESCALE_WIDER,
+};
 use crate::weights::WeightCurriculum;
 use crate::{Coverage, LearnError, RewardSample};
 
@@ -57,6 +62,9 @@ pub struct StepResult<'a> {
 #[serde(deny_unknown_fields)]
 pub struct ExternalPpo {
     settings: PpoConfig,
+    /// Names of the environment's rewards.
+    #[serde(default)]
+    reward_names: Vec<String>,
     /// Row of the environment's rewards, and sign, of each of r₀ … r_m.
     terms: Vec<Option<(usize, f64)>>,
     /// Ranges of the environment's observations.
@@ -125,24 +133,6 @@ struct EpisodeEnd {
     observation: Vec<f64>,
 }
 
-/// Share of the training after which the scales of rewards are re-estimated.
-const RESCALE: f64 = 0.125;
-/// Shares of the training after which these scales may only grow. After half of the training the actor, which sees weights
-/// in units of R, could not adapt any more.
-const RESCALE_WIDER: [f64; 2] = [0.25, 0.5];
-/// Largest factor by which a re-estimation changes a scale.
-const MAX_RESCALE: f64 = 30.0;
-/// Initial scale of the critic's outputs. With rare rewards, the advantages of an untrained critic would move the policy
-/// before any reward was observed.
-const INITIAL_VALUE_SCALE: f64 = 0.01;
-/// Largest factor by which the input weights of w are scaled.
-const MAX_WEIGHT_INPUT_SCALE: f64 = 10.0;
-/// Lower bound of σ, as a share of its upper bound: rewards in reach are soon obtained, and best without noise, but
-/// rewards that have yet to be found need exploration.
-const MIN_STD: f64 = 2.0 / 3.0;
-/// Steps per block over which rewards are averaged to estimate the spread of averages.
-const BLOCK: usize = 16;
-
 impl ExternalPpo {
     /// A training from scratch. The task's environment is a description that is not stepped. `ranges` are those of the
     /// observations, infinite where they are unknown; `given` marks the rewards whose range is known and not to be measured.
@@ -162,10 +152,12 @@ impl ExternalPpo {
         let mut rngs: Vec<Rng> = (0..num_envs as u64).map(|env| Rng::stream(seed, env)).collect();
         let scoring = task.specification().bind(environment.reward_names())?;
         let widths = environment.reward_ranges().iter().map(|range| range.width());
-        let mut networks = Networks::new(task, &settings, &mut rng)?;
+        let actions = environment.action_space();
+        let mut networks = Networks::new(Inputs::new(task)?, actions, &settings, &mut rng)?;
         networks.weight_dependent_std();
         networks.shrink_values(INITIAL_VALUE_SCALE);
         Ok(Self {
+            reward_names: environment.reward_names().to_vec(),
             terms: scoring.terms().collect(),
             ranges: ranges.to_vec(),
             reward_scales: widths.zip(given.iter().copied()).collect(),
@@ -310,15 +302,13 @@ impl ExternalPpo {
         self.networks.clamp_std_min(MIN_STD * max_std.min(self.settings.init_std));
         // Advantages have a standard deviation of about 1 now; smaller ones are noise, and stay small.
         let settings = PpoConfig { min_advantage_std: 1.0, ..self.settings.clone() };
-        let updated = self.networks.update(&rollout.buffer, &settings, learning_rate, &mut self.rng);
         self.iteration += 1;
-        let updated = updated.map_err(|(quantity, value)| LearnError::Diverged {
-            iteration: self.iteration,
-            quantity,
-            value,
-        })?;
-        let mut means = rollout.sums.clone();
-        for i in 0..means.len() {
+        let (iteration, rng) = (self.iteration, &mut self.rng);
+        let update = self.networks.update(&rollout.buffer, &settings, learning_rate, iteration, rng)?;
+        let (mut means, mut overall) = (rollout.sums.clone(), scales(&self.terms, &self.reward_scales));
+        let steps = rollout.steps.iter().sum::<f64>().max(1.0);
+        for (i, overall) in overall.iter_mut().enumerate() {
+            *overall *= rollout.sums.row(i).iter().sum::<f64>() / steps;
             means.row_mut(i).iter_mut().zip(&rollout.steps).for_each(|(mean, n)| *mean /= n.max(1.0));
         }
         let done = self.iteration as f64 / self.iterations() as f64;
@@ -327,7 +317,8 @@ impl ExternalPpo {
         self.sticky_actions.choose(&self.curriculum, done, &self.restarts, &mut self.rngs);
         let objective = self.terms.first().is_some_and(Option::is_some);
         let progress = self.curriculum.progress();
-        let metrics = updated.named(&means, &rollout.buffer.weights, progress, objective);
+        let metrics = update.named(&means, &rollout.buffer.weights, progress, objective);
+        let metrics = metrics.chain(named_rewards(&self.reward_names, &self.terms, &overall)).collect();
         if self.normalizes_observations() {
             self.networks.set_observation(self.statistics.intervals(&self.ranges));
         }
@@ -558,9 +549,6 @@ struct EpisodeLength {
 }
 
 impl EpisodeLength {
-    /// Weight of the last episode in the moving average.
-    const LAST: f64 = 1.0 / 16.0;
-
     fn step(&mut self, result: &StepResult<'_>) {
         self.ages.resize(result.mask.len(), None);
         for (env, age) in self.ages.iter_mut().enumerate().filter(|(env, _)| result.mask[*env]) {
@@ -569,7 +557,7 @@ impl EpisodeLength {
             if result.terminated[env] || result.truncated[env] {
                 if let Some(steps) = steps.map(|steps| steps as f64) {
                     let mean = self.mean.get_or_insert(steps);
-                    *mean += Self::LAST * (steps - *mean);
+                    *mean += LAST_EPISODE * (steps - *mean);
                 }
                 *age = Some(0);
             }

@@ -26,7 +26,7 @@ pub fn advantages(rewards: &mut [f64], values: &[f64], gamma: f64, gae_lambda: f
 impl RolloutBuffer {
     /// Advantages and returns of every head: δ_t = r_t − g + γ v_{t+1} − v_t, A_t = δ_t + γκ A_{t+1}, where g is 0 for
     /// discounted returns and the average reward for differential ones (with γ = 1), and γ is 0 where an episode ends.
-    pub(crate) fn compute_advantages(&mut self, gamma: f32, gae_lambda: f32, averages: Option<&[f32]>) {
+    pub fn compute_advantages(&mut self, gamma: f32, gae_lambda: f32, averages: Option<&[f32]>) {
         let (n, block, longer) = (self.num_envs, self.len(), self.longer());
         self.advantages.fill(0.0);
         let mut running = vec![0.0f32; n];

@@ -4,9 +4,10 @@ use std::ops::Range;
 
 use acrl_nn::{Batch, Mlp, Workspace};
 
-use super::actor_critic::{UpdateMetrics, sum};
+use super::actor_critic::sum;
 use super::distribution::ActionStd;
 use super::{ActionHeads, RolloutBuffer};
+use crate::metrics::UpdateMetrics;
 
 /// Actions that one core works on at a time. A gradient is the sum over such chunks in their order, so that it does not
 /// depend on the number of threads.

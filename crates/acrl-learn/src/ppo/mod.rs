@@ -21,33 +21,30 @@ mod actor_critic;
 mod average_reward;
 mod config;
 mod distribution;
-mod episodes;
 mod external;
-mod external_config;
 mod gae;
 mod minibatch;
 mod normalize;
 mod policy;
 mod rollout_buffer;
-mod unconditioned;
 
 use acrl::{BatchMatrix, Named, Rng, VecTask};
 use serde::{Deserialize, Serialize};
 
-pub(crate) use actor_critic::UpdateMetrics;
+#[doc(hidden)] // For `benches/train`.
+pub use actor_critic::Networks;
 pub use config::PpoConfig;
 pub use distribution::ActionHeads;
-#[doc(hidden)]
-pub use episodes::{EpisodeRecord, Episodes};
 pub use external::{ExternalPpo, StepResult};
 pub use gae::advantages;
 pub use policy::{Inputs, MlpPolicy};
-pub(crate) use rollout_buffer::RolloutBuffer;
-pub(crate) use unconditioned::UnconditionedPpo;
+#[doc(hidden)] // For `benches/train`.
+pub use rollout_buffer::RolloutBuffer;
 
+use crate::metrics::{UpdateMetrics, reward_metrics};
+use crate::tuning::ppo::{COVERAGE_SAMPLE, REWARD_SAMPLE_INTERVAL};
 use crate::weights::WeightCurriculum;
 use crate::{Coverage, LearnError, RewardSample};
-use actor_critic::Networks;
 
 /// A training that can be stopped between two iterations, stored, and continued bit-identically.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -55,7 +52,10 @@ use actor_critic::Networks;
 pub struct Ppo {
     settings: PpoConfig,
     networks: Networks,
-    curriculum: WeightCurriculum,
+    /// Weights of all environments; `None` for a policy π(s), which a baseline trains at weights of its own.
+    #[serde(default)]
+    curriculum: Option<WeightCurriculum>,
+    #[serde(default)]
     coverage: Coverage,
     seen: RewardSample,
     /// States of all environments.
@@ -70,42 +70,59 @@ pub struct Ppo {
     scratch: Option<Scratch>,
 }
 
-/// Actions between two looks at the rewards of all environments for the [`RewardSample`].
-const REWARD_SAMPLE_INTERVAL: usize = 8;
-/// Environments per iteration whose weights enter the [`Coverage`].
-const COVERAGE_SAMPLE: usize = 16;
-
 /// Scratch buffers, rebuilt after a resume.
 #[derive(Debug, Clone)]
 struct Scratch {
     buffer: RolloutBuffer,
-    /// States at each action.
+    /// States at each action, and rewards in these states; none without a curriculum.
     states: Vec<BatchMatrix>,
-    /// Rewards in these states.
     rewards_at: Vec<BatchMatrix>,
+    weights: BatchMatrix,
     observation: BatchMatrix,
     actions: BatchMatrix,
     named: BatchMatrix,
     rewards: BatchMatrix,
-    /// Mean rewards of the rollout, in units of their ranges.
+    /// Mean rewards of each environment in the rollout, in units of their ranges.
     means: BatchMatrix,
+    /// Mean rewards of the environments that continue across iterations: all of them with a curriculum.
+    overall: Vec<f64>,
 }
 
 impl Ppo {
-    /// A training from scratch.
+    /// A training of a policy π(s, w) from scratch.
     pub fn new(task: &VecTask<'_>, settings: PpoConfig, seed: u64) -> Result<Self, LearnError> {
+        Self::start(task, settings, seed, true)
+    }
+
+    /// A training of a policy π(s) that is not conditioned on weights, as baselines need it.
+    pub(crate) fn unconditioned(
+        task: &VecTask<'_>,
+        settings: PpoConfig,
+        seed: u64,
+    ) -> Result<Self, LearnError> {
+        Self::start(task, settings, seed, false)
+    }
+
+    fn start(
+        task: &VecTask<'_>,
+        settings: PpoConfig,
+        seed: u64,
+        conditioned: bool,
+    ) -> Result<Self, LearnError> {
         settings.check(2)?;
-        let environment = task.environment();
-        let num_envs = settings.num_envs;
+        let (environment, num_envs) = (task.environment(), settings.num_envs);
         let mut rng = Rng::stream(seed, u64::MAX);
         let mut rngs: Vec<Rng> = (0..num_envs as u64).map(|env| Rng::stream(seed, env)).collect();
         let mut state = BatchMatrix::zeros(environment.state_dimension(), num_envs);
         for (env, rng) in rngs.iter_mut().enumerate() {
             environment.reset(&mut state, env, rng)?;
         }
+        let inputs = if conditioned { Inputs::new(task)? } else { Inputs::unconditioned(task)? };
+        let networks = Networks::new(inputs, environment.action_space(), &settings, &mut rng)?;
+        let sampler = settings.weight_sampler;
         Ok(Self {
-            networks: Networks::new(task, &settings, &mut rng)?,
-            curriculum: WeightCurriculum::new(task, settings.weight_sampler, num_envs, &mut rngs),
+            networks,
+            curriculum: conditioned.then(|| WeightCurriculum::new(task, sampler, num_envs, &mut rngs)),
             coverage: Coverage::new(),
             seen: RewardSample::default(),
             action_repeat: settings.action_repeat.unwrap_or_else(|| environment.action_repeat()).max(1),
@@ -122,65 +139,116 @@ impl Ppo {
     ///
     /// On an error the networks are as they were before the iteration.
     pub fn iterate(&mut self, task: &VecTask<'_>) -> Result<Named<f64>, LearnError> {
-        let mut scratch = self.scratch.take().unwrap_or_else(|| Scratch::new(task, &self.settings, self));
-        self.collect_rollout(task, &mut scratch)?;
-        self.networks.evaluate(&mut scratch.buffer, 0..self.settings.n_steps + 1);
         let left = (1.0 - self.iteration as f64 / self.iterations() as f64).max(0.0);
-        self.networks.advantages(&mut scratch.buffer, &self.settings, left);
-        let learning_rate = self.settings.learning_rate * left;
-        self.networks.clamp_std_max(self.settings.max_std(left));
-        let metrics = self.networks.update(&scratch.buffer, &self.settings, learning_rate, &mut self.rng);
-        self.iteration += 1;
-        let metrics = metrics.map_err(|(quantity, value)| LearnError::Diverged {
-            iteration: self.iteration,
-            quantity,
-            value,
-        })?;
-        let steps = self.settings.n_steps * self.action_repeat;
-        let means = &scratch.means;
-        self.curriculum.after_rollout(task, steps, means, &mut self.state, &mut self.rngs)?;
-        let weights = &scratch.buffer.weights;
-        let progress = self.curriculum.progress();
-        let metrics = metrics.named(means, weights, progress, task.has_objective());
+        let mut scratch = self.scratch.take().unwrap_or_else(|| Scratch::new(task, self));
+        let update = self.rollout_and_update(task, &[], left, &mut scratch)?;
+        let rollout =
+            update.named(&scratch.means, &scratch.buffer.weights, self.progress(), task.has_objective());
+        let metrics = rollout.chain(reward_metrics(task, task.scales(), &scratch.overall)).collect();
         self.scratch = Some(scratch);
+        Ok(metrics)
+    }
+
+    /// One iteration of a policy π(s) at the weights w₀ … w_m, in units of the rewards' ranges and adding up to 1, with
+    /// the share `left` of the learning rate. Returns its metrics, and the means of r₀ … r_m in the same units.
+    ///
+    /// Half of the environments continue across iterations, and the means are theirs; the others are reset after every
+    /// rollout, so that the networks are trained on all states.
+    pub(crate) fn iterate_at(
+        &mut self,
+        task: &VecTask<'_>,
+        weights: &[f64],
+        left: f64,
+    ) -> Result<(UpdateMetrics, Vec<f64>), LearnError> {
+        let mut scratch = self.scratch.take().unwrap_or_else(|| Scratch::new(task, self));
+        let update = self.rollout_and_update(task, weights, left, &mut scratch)?;
+        let means = scratch.overall.clone();
+        self.scratch = Some(scratch);
+        Ok((update, means))
+    }
+
+    /// An iteration when the share `left` of the training is left; `weights` are those of a policy π(s).
+    fn rollout_and_update(
+        &mut self,
+        task: &VecTask<'_>,
+        weights: &[f64],
+        left: f64,
+        scratch: &mut Scratch,
+    ) -> Result<UpdateMetrics, LearnError> {
+        let PpoConfig { n_steps, num_envs, learning_rate, .. } = self.settings;
+        // The weights of the rollout.
+        if let Some(curriculum) = &self.curriculum {
+            scratch.weights.as_mut_slice().copy_from_slice(curriculum.weights().as_slice());
+            for _ in 0..COVERAGE_SAMPLE {
+                let env = self.rng.index(num_envs);
+                self.coverage.visit(scratch.weights.column(env), &mut self.rng);
+            }
+        } else {
+            weights.iter().enumerate().for_each(|(i, w)| scratch.weights.row_mut(i).fill(*w));
+        }
+        self.networks.set_weights(&mut scratch.buffer, &scratch.weights);
+
+        self.collect_rollout(task, scratch)?;
+        let Scratch { buffer, states, rewards_at, means, .. } = scratch;
+        if let Some(curriculum) = &mut self.curriculum {
+            curriculum.fill_reset_buffer(states, rewards_at, &mut self.rng);
+            self.networks.clamp_std_max(self.settings.max_std(left));
+        }
+
+        // Generalised advantages, and epochs of clipped gradient steps.
+        self.networks.evaluate(buffer, 0..n_steps + 1);
+        self.networks.advantages(buffer, &self.settings, left);
+        self.iteration += 1;
+        let (learning_rate, rng) = (learning_rate * left, &mut self.rng);
+        let metrics = self.networks.update(buffer, &self.settings, learning_rate, self.iteration, rng)?;
+
+        // The weights and states of the next rollout.
+        if let Some(curriculum) = &mut self.curriculum {
+            let steps = n_steps * self.action_repeat;
+            curriculum.after_rollout(task, steps, means, &mut self.state, &mut self.rngs)?;
+        } else {
+            for (env, rng) in self.rngs.iter_mut().enumerate().skip(num_envs / 2) {
+                task.environment().reset(&mut self.state, env, rng)?;
+            }
+        }
         Ok(metrics)
     }
 
     /// Collects a rollout: `n_steps` actions in every environment, each of them repeated.
     fn collect_rollout(&mut self, task: &VecTask<'_>, scratch: &mut Scratch) -> Result<(), LearnError> {
         let environment = task.environment();
-        let Scratch { buffer, states, rewards_at, observation, actions, named, rewards, means } = scratch;
-        let scales = task.scales();
+        let Scratch { buffer, states, rewards_at, observation, actions, named, rewards, .. } = scratch;
         let PpoConfig { n_steps, num_envs, gamma, .. } = self.settings;
-        means.as_mut_slice().fill(0.0);
-        self.networks.set_weights(buffer, self.curriculum.weights());
-        for _ in 0..COVERAGE_SAMPLE {
-            let env = self.rng.index(num_envs);
-            self.coverage.visit(self.curriculum.weights().column(env), &mut self.rng);
-        }
+        let steps = (n_steps * self.action_repeat) as f64;
+        let continuing = if self.curriculum.is_some() { num_envs } else { num_envs / 2 };
+        scratch.means.as_mut_slice().fill(0.0);
+        scratch.overall.fill(0.0);
         for t in 0..n_steps {
             environment.observe(&self.state, observation);
             self.networks.act(buffer, t, observation, actions, &mut self.rngs);
-            states[t].as_mut_slice().copy_from_slice(self.state.as_slice());
+            if let Some(state) = states.get_mut(t) {
+                state.as_mut_slice().copy_from_slice(self.state.as_slice());
+            }
             for step in 0..self.action_repeat {
                 environment.step(&mut self.state, actions, named, &mut self.rngs)?;
                 task.score(named, rewards)?;
                 if step == 0 && t.is_multiple_of(REWARD_SAMPLE_INTERVAL) {
                     self.seen.visit(rewards);
                 }
-                for (i, scale) in scales.iter().enumerate() {
+                for (i, scale) in task.scales().iter().enumerate() {
                     rewards.row_mut(i).iter_mut().for_each(|r| *r /= scale);
+                    scratch.overall[i] += rewards.row(i)[..continuing].iter().sum::<f64>();
                 }
                 self.networks.reward(buffer, t, rewards, (1.0 - gamma) / self.action_repeat as f64);
-                for (mean, r) in means.as_mut_slice().iter_mut().zip(rewards.as_slice()) {
-                    *mean += r / (n_steps * self.action_repeat) as f64;
+                for (mean, r) in scratch.means.as_mut_slice().iter_mut().zip(rewards.as_slice()) {
+                    *mean += r / steps;
                 }
-                if step == 0 {
-                    rewards_at[t].as_mut_slice().copy_from_slice(rewards.as_slice());
+                if let Some(first) = rewards_at.get_mut(t).filter(|_| step == 0) {
+                    first.as_mut_slice().copy_from_slice(rewards.as_slice());
                 }
             }
         }
-        self.curriculum.fill_reset_buffer(states, rewards_at, &mut self.rng);
+        scratch.overall.iter_mut().for_each(|mean| *mean /= continuing as f64 * steps);
         environment.observe(&self.state, observation);
         self.networks.set_observation_at(buffer, n_steps, observation);
         Ok(())
@@ -214,48 +282,38 @@ impl Ppo {
     /// Progress on each of r₀ … r_m, from 0 to 1: the share of its range that the policy attains when nearly all weight
     /// is on it.
     pub fn progress(&self) -> &[f64] {
-        self.curriculum.progress()
+        self.curriculum.as_ref().map_or(&[], WeightCurriculum::progress)
     }
 
-    /// Sample of the weights that it was trained on.
+    /// Sample of the weights that it was trained on; empty if the policy is not conditioned on weights.
     pub fn coverage(&self) -> &Coverage {
         &self.coverage
     }
 
-    /// The policy as it is now.
+    /// The policy as it is now. One that is not conditioned on weights draws its actions, as in the rollouts by which
+    /// the multipliers were adapted.
     pub fn policy(&self) -> MlpPolicy {
-        self.networks.policy(self.action_repeat)
-    }
-}
-
-impl UpdateMetrics {
-    /// All metrics of an iteration by name: those of the rollout (the mean of w·r in units of R, and the progress on the
-    /// reward that is furthest behind) and those of the update.
-    fn named(self, means: &BatchMatrix, weights: &[f32], progress: &[f64], objective: bool) -> Named<f64> {
-        let (num_envs, first) = (means.num_envs(), usize::from(!objective));
-        let heads = means.as_slice()[first * num_envs..].iter();
-        let reward = heads.zip(weights).map(|(r, w)| r * f64::from(*w)).sum::<f64>() / num_envs as f64;
-        let progress = progress[first..].iter().copied().fold(f64::INFINITY, f64::min);
-        let rollout = [("rollout/scalarized_reward", reward), ("rollout/min_objective_progress", progress)];
-        let all = rollout.into_iter().chain(self.entries());
-        all.map(|(name, value)| (name.to_owned(), value)).collect()
+        self.networks.policy(self.action_repeat).sampling(self.curriculum.is_none())
     }
 }
 
 impl Scratch {
-    fn new(task: &VecTask<'_>, settings: &PpoConfig, ppo: &Ppo) -> Self {
-        let environment = task.environment();
-        let rows = |n: usize| BatchMatrix::zeros(n, settings.num_envs);
-        let rewards = task.scales().len();
+    fn new(task: &VecTask<'_>, ppo: &Ppo) -> Self {
+        let PpoConfig { n_steps, num_envs, .. } = ppo.settings;
+        let (environment, rewards) = (task.environment(), task.scales().len());
+        let rows = |n: usize| BatchMatrix::zeros(n, num_envs);
+        let stored = if ppo.curriculum.is_some() { n_steps } else { 0 };
         Self {
-            buffer: ppo.networks.rollout_buffer(settings.n_steps, settings.num_envs),
-            states: vec![rows(environment.state_dimension()); settings.n_steps],
-            rewards_at: vec![rows(rewards); settings.n_steps],
+            buffer: ppo.networks.rollout_buffer(n_steps, num_envs),
+            states: vec![rows(environment.state_dimension()); stored],
+            rewards_at: vec![rows(rewards); stored],
+            weights: rows(rewards),
             observation: rows(environment.observation_space().len()),
             actions: rows(environment.action_space().len()),
             named: rows(environment.reward_names().len()),
             rewards: rows(rewards),
             means: rows(rewards),
+            overall: vec![0.0; rewards],
         }
     }
 }

@@ -9,15 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use super::RolloutBuffer;
 use super::actor_critic::Networks;
-
-/// Width of a range above which observations are scaled by what is observed and not by the range.
-const WIDE: f64 = 4.0;
-/// Standard deviations around the mean that are scaled to [−1, 1].
-const OBSERVATION_STDS: f64 = 2.0;
-/// Standard deviation, relative to the largest value, below which a quantity counts as constant.
-const CONSTANT: f64 = 1e-9;
-/// Smallest scale of a reward, as a share of its largest absolute value.
-const MIN_REWARD_SCALE: f64 = 1e-3;
+use crate::tuning::normalize::{
+    CONSTANT, MIN_REWARD_SCALE, MIN_VALUE_SCALE, OBSERVATION_STDS, VALUE_SCALE_DECAY, WIDE,
+};
 
 /// Distribution of a reward, as far as it was observed.
 pub(super) struct RewardSpread {
@@ -128,8 +122,6 @@ impl Networks {
     /// The scale grows immediately and decays by 10 % per update, because a rare reward may be missing from many
     /// rollouts.
     pub(super) fn update_popart(&mut self, buffer: &RolloutBuffer) {
-        const DECAY: f32 = 0.1;
-        const MIN_SCALE: f32 = 1e-6;
         self.value_scales.resize(self.values(), 1.0);
         let mut factors = Vec::with_capacity(self.value_scales.len());
         for (scale, returns) in self.value_scales.iter_mut().zip(buffer.returns.chunks_exact(buffer.len())) {
@@ -139,7 +131,8 @@ impl Networks {
             let mean = all().sum::<f32>() / count;
             let found = all().map(|r| (r - mean).powi(2)).sum::<f32>() / count;
             let old = *scale;
-            *scale = found.max(old * old + DECAY * (found - old * old)).sqrt().max(MIN_SCALE);
+            *scale =
+                found.max(old * old + VALUE_SCALE_DECAY * (found - old * old)).sqrt().max(MIN_VALUE_SCALE);
             factors.push(f64::from(old / *scale));
         }
         scale_outputs(&mut self.critic, &factors);
@@ -185,6 +178,7 @@ mod tests {
 
     use super::*;
     use crate::PpoConfig;
+    use crate::ppo::Inputs;
 
     /// Variance of drawn observations after scaling.
     fn variance(rows: usize, range: Interval, mut draw: impl FnMut(usize) -> Vec<f64>) -> f64 {
@@ -242,7 +236,8 @@ mod tests {
         .unwrap();
         let specification = Specification::new(Some(Objective::maximize("r")), Vec::new()).unwrap();
         let task = VecTask::new(&external, specification).unwrap();
-        let mut networks = Networks::new(&task, &PpoConfig::default(), &mut Rng::new(1)).unwrap();
+        let (inputs, actions) = (Inputs::new(&task).unwrap(), task.environment().action_space());
+        let mut networks = Networks::new(inputs, actions, &PpoConfig::default(), &mut Rng::new(1)).unwrap();
         let mut buffer = networks.rollout_buffer(4, 2);
         buffer.inputs.iter_mut().enumerate().for_each(|(i, x)| *x = i as f32 / 10.0);
         networks.evaluate(&mut buffer, 0..5);

@@ -1,33 +1,37 @@
 //! The data of one iteration, from which the networks are updated.
 
+use crate::tuning::normalize::ADVANTAGE_VARIANCE_DECAY;
+
 /// Rollout of T actions in each of N environments, stored as rows of T·N numbers: action t of environment n is number
 /// t·N + n.
 #[derive(Debug, Clone)]
-pub(crate) struct RolloutBuffer {
-    pub(crate) n_steps: usize,
-    pub(crate) num_envs: usize,
+pub struct RolloutBuffer {
+    /// T.
+    pub n_steps: usize,
+    /// N.
+    pub num_envs: usize,
     /// Inputs of the networks; one more block of N for the state after the last action.
-    pub(crate) inputs: Vec<f32>,
+    pub inputs: Vec<f32>,
     /// Actions, in the actor's units.
-    pub(crate) actions: Vec<f32>,
+    pub actions: Vec<f32>,
     /// ln π(a) under the policy that acted.
-    pub(crate) log_probabilities: Vec<f32>,
+    pub log_probabilities: Vec<f32>,
     /// Rewards, a row per head of the critic.
-    pub(crate) rewards: Vec<f32>,
+    pub rewards: Vec<f32>,
     /// 1, or 0 where an episode ended after the action.
-    pub(crate) continues: Vec<f32>,
+    pub continues: Vec<f32>,
     /// Entries without a transition, which are left out of updates.
-    pub(crate) ignored: Vec<bool>,
+    pub ignored: Vec<bool>,
     /// Actions that were repeated by exploration and not drawn from the policy: they train the critic only.
-    pub(crate) sticky: Vec<bool>,
+    pub sticky: Vec<bool>,
     /// Weights by head and environment, constant in a rollout.
-    pub(crate) weights: Vec<f32>,
+    pub weights: Vec<f32>,
     /// Values, a row per head; one more block of N at the end.
-    pub(crate) values: Vec<f32>,
+    pub values: Vec<f32>,
     /// Scalarized advantages Σ_i w_i A_i.
-    pub(crate) advantages: Vec<f32>,
+    pub advantages: Vec<f32>,
     /// Targets of the critic, a row per head.
-    pub(crate) returns: Vec<f32>,
+    pub returns: Vec<f32>,
 }
 
 impl RolloutBuffer {
@@ -117,7 +121,6 @@ impl RolloutBuffer {
     /// `variances` σ_i² persist between rollouts: they grow at once and decay slowly, because a rare reward may be missing
     /// from many rollouts.
     pub(crate) fn normalize_advantages_per_weight(&mut self, variances: &mut Vec<f32>, floor: f32) {
-        const DECAY: f32 = 0.1;
         let (n, block, longer) = (self.num_envs, self.len(), self.longer());
         variances.resize(self.weights.len() / n, 0.0);
         for (head, variance) in variances.iter_mut().enumerate() {
@@ -126,7 +129,7 @@ impl RolloutBuffer {
             let count = all().count().max(1) as f32;
             let mean = all().sum::<f32>() / count;
             let found = all().map(|a| (a - mean).powi(2)).sum::<f32>() / count;
-            *variance = found.max(*variance + DECAY * (found - *variance));
+            *variance = found.max(*variance + ADVANTAGE_VARIANCE_DECAY * (found - *variance));
         }
         for env in 0..n {
             let part = |(head, variance): (usize, &f32)| {

@@ -1,5 +1,6 @@
 //! Coverage of the weight space by a training, to detect executions outside of it.
 
+use crate::tuning::curriculum::SAMPLE;
 use acrl::Rng;
 use serde::{Deserialize, Serialize};
 
@@ -19,9 +20,6 @@ pub struct CoverageReport {
     /// Share of them that are further from every weight of the training than those are from one another.
     pub outside: f64,
 }
-
-/// Size of the reservoir.
-const SAMPLE: usize = 1024;
 
 impl Coverage {
     /// An empty sample.

@@ -10,6 +10,11 @@ use acrl::{BatchMatrix, Error, Rng, VecTask};
 use serde::{Deserialize, Serialize};
 
 use super::{WeightSampler, simplex};
+use crate::tuning::curriculum::{
+    AROUND_GIVEN, BUFFER_SIZE, DOMINATED, EXTERNAL_DOMINATED, FROM_BUFFER, GAIN, HIGH, LOOK_BACK, NEW_BOUNDS,
+    NEW_EXTERNAL_BOUNDS, NEW_EXTERNAL_WEIGHTS, NEW_WEIGHTS, PATIENCE, PROGRESS_RATE, PROGRESS_WEIGHT,
+    RANGE_DECAY, REPLACE, RESTARTS, SINGLE_REWARD, STALLED, WITHOUT_OBJECTIVE,
+};
 
 /// The weights of all environments, and the statistics by which they are chosen. Rewards are in units of their ranges, and
 /// weights add up to 1.
@@ -34,51 +39,6 @@ pub(crate) struct WeightCurriculum {
     /// Number of consecutive rollouts without the dominant reward, by environment.
     stalled_rollouts: Vec<u32>,
 }
-
-/// Gain of the dual dynamics in training, per step.
-const GAIN: f64 = 0.003;
-/// Share of fresh starts from the reset buffer.
-const FROM_BUFFER: f64 = 0.8;
-/// Share of those whose weights are dominated by the reward that was obtained there.
-const DOMINATED: f64 = 0.6;
-/// Stalled rollouts after which an environment is moved to a state of the reset buffer.
-const PATIENCE: u32 = 12;
-/// Size of the reset buffer of a reward.
-const BUFFER_SIZE: usize = 512;
-/// Actions by which a stored state may precede a reward with full progress, and fewer with less: the policy first learns to
-/// stay, then to return (reverse curriculum).
-const LOOK_BACK: f64 = 12.0;
-/// Probability that a new state replaces one of a full reset buffer.
-const REPLACE: f64 = 1.0 / 64.0;
-/// Threshold of a high reward, as a share of the range of averages.
-const HIGH: f64 = 0.5;
-/// Share of the range of averages up to which a rollout counts as stalled.
-const STALLED: f64 = 0.02;
-/// Share of fresh weights without weight on the objective. Large multipliers lead there, and the requirements must be met
-/// there at any cost.
-const WITHOUT_OBJECTIVE: f64 = 0.5;
-/// Probability per rollout that an environment with dual dynamics draws new requirements.
-const NEW_BOUNDS: f64 = 1.0 / 64.0;
-/// Probability per rollout that an environment with fixed weights draws new ones.
-const NEW_WEIGHTS: f64 = 1.0 / 32.0;
-/// [`NEW_BOUNDS`] of external environments, which are fewer, with longer rollouts.
-const NEW_EXTERNAL_BOUNDS: f64 = 1.0 / 16.0;
-/// [`NEW_WEIGHTS`] of external environments.
-const NEW_EXTERNAL_WEIGHTS: f64 = 1.0 / 8.0;
-/// Share of fresh weights of external environments that are dominated by a reward with little progress.
-const EXTERNAL_DOMINATED: f64 = 0.3;
-/// Share of the training in which external environments may have all weight on one reward, with decreasing probability.
-const SINGLE_REWARD: f64 = 0.25;
-/// Share of external environments with fresh weights that are reset.
-const RESTARTS: f64 = 0.25;
-/// Share of requirements that are drawn around the user's.
-const AROUND_GIVEN: f64 = 0.25;
-/// Weight above which an environment counts for the progress on a reward.
-const PROGRESS_WEIGHT: f64 = 0.6;
-/// Rate of the moving average of progress.
-const PROGRESS_RATE: f64 = 0.1;
-/// Rate at which the range of averages narrows.
-const RANGE_DECAY: f64 = 0.03;
 
 impl WeightCurriculum {
     /// Draws weights for every environment.

@@ -1,5 +1,7 @@
-//! A policy trained with default settings and executed as `acrl run` does, for the tests that need one.
-#![allow(dead_code)] // Each test uses its part.
+//! Environments, and policies trained with default settings and executed as `acrl run` does.
+#![allow(dead_code, unused_imports)] // Each test uses its part.
+
+mod unit_interval;
 
 use std::sync::Arc;
 
@@ -7,7 +9,33 @@ use acrl::{
     Agent, EpochLength, Execution, Executor, Multipliers, PolicyLibrary, Rng, Silent, VecExecution,
     VecPolicy, VecTask,
 };
-use acrl_learn::{ExecutionDefaults, MlpPolicy, Ppo, PpoConfig, RewardSample, calibrate, evaluate_library};
+use acrl_learn::{
+    ExecutionDefaults, MlpPolicy, PolicyFile, Ppo, PpoConfig, RewardSample, Training, TrainingRecord,
+    calibrate, evaluate_library,
+};
+pub(crate) use unit_interval::UnitInterval;
+
+/// The present policy of a training as a file.
+pub(crate) fn policy_file(task: &VecTask<'_>, training: &Training) -> PolicyFile {
+    let mut policy = training.policy();
+    PolicyFile {
+        problem: "some text".into(),
+        specification: task.specification().clone(),
+        library: evaluate_library(task, &mut policy, 0).unwrap(),
+        policy,
+        coverage: training.coverage().clone(),
+        seen: training.seen().clone(),
+        execution_defaults: ExecutionDefaults { step_size: 0.5, epoch: 10, executor: Executor::Library },
+        training: TrainingRecord {
+            learner: training.learner().into(),
+            method: training.method().into(),
+            steps: training.steps(),
+            seed: 3,
+            complete: false,
+            version: "0".into(),
+        },
+    }
+}
 
 /// A trained policy, what it settles at, what it has seen, and how to execute it.
 pub(crate) struct Trained {

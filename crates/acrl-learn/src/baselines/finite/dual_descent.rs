@@ -108,7 +108,7 @@ impl Descent {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::baselines::finite::outcome::violation;
+    use crate::baselines::finite::violation;
     use crate::test_models::{machine, monitoring, running, third};
     use acrl_exact::{Solution, SolveOptions, solve};
 

@@ -14,7 +14,7 @@ use acrl::{Multipliers, Values};
 use acrl_exact::{ExactPolicy, FiniteTask};
 use serde::Serialize;
 
-use crate::baselines::finite::outcome::violation;
+use crate::baselines::finite::violation;
 use crate::error::{length, setting};
 use crate::{LearnError, Stationary};
 

@@ -200,7 +200,7 @@ fn shares(model: &FiniteCmdp, visited: &[VisitedRule]) -> Result<Vec<f64>, Learn
 mod tests {
     use super::*;
     use crate::baselines::finite::dual_descent::dual_descent;
-    use crate::baselines::finite::outcome::violation;
+    use crate::baselines::finite::violation;
     use crate::test_models::{machine, monitoring, running, third};
     use acrl::Silent;
 

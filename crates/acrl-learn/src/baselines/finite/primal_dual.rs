@@ -21,48 +21,27 @@
 use acrl::{Certificate, DualDynamics, EpochLength, Event, Lagrangian, MultiplierStatistics, Multipliers};
 use acrl::{Named, Observer, Rewards, Rng, Values};
 use acrl_exact::FiniteTask;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
-use crate::error::setting;
+use crate::settings::{POSITIVE, Range, STEPS, Settings, settings};
 use crate::{LearnError, Stationary};
 
-/// The settings, by default those of Fig. 4.
-///
-/// | Name | Default | Purpose | Range |
-/// |---|---|---|---|
-/// | `rollouts` | 400,000 | rollouts to run | 1 or more |
-/// | `length` | 10 | T₀, the steps of a rollout | 1 or more |
-/// | `primal_step` | 0.025 | η_θ, the step on the policy | above 0 |
-/// | `dual_step` | 0.0025 | η_λ, the step on the multipliers | above 0 |
-/// | `scaled` | true | whether the gradient carries the factor 1/T₀ | |
-/// | `records` | 1,000 | about how many snapshots to keep | 1 or more |
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct PrimalDualConfig {
-    /// Rollouts to run.
-    pub rollouts: u64,
-    /// T₀, the steps of a rollout.
-    pub length: u64,
-    /// η_θ, the step on the policy.
-    pub primal_step: f64,
-    /// η_λ, the step on the multipliers.
-    pub dual_step: f64,
-    /// Whether the gradient carries the factor 1/T₀.
-    pub scaled: bool,
-    /// About how many snapshots to keep.
-    pub records: u64,
-}
-
-impl Default for PrimalDualConfig {
-    fn default() -> Self {
-        Self {
-            rollouts: 400_000,
-            length: 10,
-            primal_step: 0.025,
-            dual_step: 0.0025,
-            scaled: true,
-            records: 1_000,
-        }
+settings! {
+    /// The settings, by default those of Fig. 4.
+    #[derive(Copy)]
+    pub struct PrimalDualConfig {
+        /// Rollouts to run.
+        rollouts: u64 = 400_000; STEPS;
+        /// Steps T₀ of a rollout.
+        length: u64 = 10; Range::Whole(1, 1_000_000_000);
+        /// Step η_θ on the policy.
+        primal_step: f64 = 0.025; POSITIVE;
+        /// Step η_λ on the multipliers.
+        dual_step: f64 = 0.0025; POSITIVE;
+        /// Whether the gradient carries the factor 1/T₀.
+        scaled: bool = true; Range::Table("true or false");
+        /// About how many snapshots to keep.
+        records: u64 = 1_000; STEPS;
     }
 }
 
@@ -106,7 +85,7 @@ pub fn primal_dual(
     rng: &mut Rng,
     observer: &mut dyn Observer,
 ) -> Result<PrimalDual, LearnError> {
-    check(settings)?;
+    settings.check_ranges()?;
     let (rollouts, t0) = (settings.rollouts, settings.length);
     let model = task.model();
     let rewards = (0..model.choice_count())
@@ -188,14 +167,6 @@ pub fn primal_dual(
     })
 }
 
-fn check(settings: &PrimalDualConfig) -> Result<(), LearnError> {
-    setting("rollouts", settings.rollouts as f64, 1.0.., "1 or more")?;
-    setting("length", settings.length as f64, 1.0..=1e9, "1 to 1,000,000,000")?;
-    setting("primal_step", settings.primal_step, f64::MIN_POSITIVE.., "a number above 0")?;
-    setting("dual_step", settings.dual_step, f64::MIN_POSITIVE.., "a number above 0")?;
-    setting("records", settings.records as f64, 1.0.., "1 or more")
-}
-
 /// π(a|s) ∝ exp θ_{s,a} for one state's choices.
 fn softmax(theta: &[f64], policy: &mut [f64], choices: std::ops::Range<usize>) {
     let most = theta[choices.clone()].iter().fold(f64::NEG_INFINITY, |m, t| m.max(*t));
@@ -254,7 +225,7 @@ impl Statistics {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::baselines::finite::outcome::violation;
+    use crate::baselines::finite::violation;
     use crate::test_models::{monitoring, third};
     use acrl::Silent;
     use std::ops::ControlFlow;

@@ -27,6 +27,7 @@ pub(crate) use tensor::Tensor;
 
 use crate::LearnError;
 use crate::error::{length, setting};
+use crate::settings::{Range, settings};
 
 /// Coordinates of the kernels over the multipliers.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -53,29 +54,16 @@ pub enum Weighting {
     Nothing,
 }
 
-/// Layout of the kernels of a policy.
-///
-/// | Name | Default | Purpose | Range |
-/// |---|---|---|---|
-/// | `weighting` | normalised | coordinates of the kernels over the multipliers | |
-/// | `state_nodes` | 11 | kernels per coordinate of an observation | 2 to 64 |
-/// | `weight_nodes` | 3 | kernels per multiplier | 2 to 64 |
-///
-/// The product of all, times the coordinates of an action, is at most 33,554,432.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct RbfConfig {
-    /// Coordinates of the kernels over the multipliers.
-    pub weighting: Weighting,
-    /// Kernels per coordinate of an observation.
-    pub state_nodes: usize,
-    /// Kernels per multiplier.
-    pub weight_nodes: usize,
-}
-
-impl Default for RbfConfig {
-    fn default() -> Self {
-        Self { weighting: Weighting::Normalised, state_nodes: 11, weight_nodes: 3 }
+settings! {
+    /// Layout of the kernels of a policy. The number of kernels, times the coordinates of an action, is at most 33,554,432.
+    #[derive(Copy)]
+    pub struct RbfConfig {
+        /// Coordinates of the kernels over the multipliers.
+        weighting: Weighting = Weighting::Normalised; Range::Table("normalised, nothing, or raw with high and clamp");
+        /// Kernels per coordinate of an observation.
+        state_nodes: usize = 11; Range::Whole(2, Axis::NODES as u64);
+        /// Kernels per multiplier.
+        weight_nodes: usize = 3; Range::Whole(2, Axis::NODES as u64);
     }
 }
 

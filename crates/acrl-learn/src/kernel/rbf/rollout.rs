@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Field, Prices, RbfConfig, RbfPolicy, Tensor, lay_out, units};
 use crate::error::length;
+use crate::metrics::reward_metrics;
 use crate::weights::normalize;
 use crate::{Coverage, LearnError, RewardSample, WeightSampler};
 
@@ -74,6 +75,8 @@ pub(crate) struct Rollout {
     pub(crate) steps: Vec<Step>,
     /// Σ_t r₀ … Σ_t r_m, in units of their scales.
     pub(crate) sums: Vec<f64>,
+    /// Sums and number of steps of all rollouts since the last [`reward_metrics`](Self::reward_metrics).
+    totals: (Vec<f64>, f64),
     spent: Vec<f64>,
     /// Present state.
     pub(crate) state: BatchMatrix,
@@ -116,6 +119,7 @@ impl Rollout {
             coordinates: vec![0.0; tensor.multipliers().len()],
             steps: vec![step; steps],
             sums: vec![0.0; prices.scales.len()],
+            totals: (vec![0.0; prices.scales.len()], 0.0),
             spent: vec![0.0; prices.scales.len()],
             state: BatchMatrix::zeros(environment.state_dimension(), 1),
             observation: BatchMatrix::zeros(environment.observation_space().len(), 1),
@@ -178,11 +182,20 @@ impl Rollout {
                 sums[i] += r / prices.scales[i];
             }
         }
+        self.totals.0.iter_mut().zip(&*sums).for_each(|(total, sum)| *total += *sum);
+        self.totals.1 += self.steps.len() as f64;
         // Initial states are anywhere, so the last step of each rollout is a sample of the rewards.
         progress.seen.visit(rewards);
         progress.steps += self.steps.len() as u64;
         progress.rollouts += 1;
         Ok(())
+    }
+
+    /// Mean of each reward over the rollouts since the last call.
+    pub(crate) fn reward_metrics(&mut self, task: &VecTask<'_>, scales: &[f64]) -> Vec<(String, f64)> {
+        let (sums, steps) = std::mem::replace(&mut self.totals, (vec![0.0; scales.len()], 0.0));
+        let means: Vec<f64> = sums.iter().map(|sum| sum / steps).collect();
+        reward_metrics(task, scales, &means).collect()
     }
 
     /// θ ← θ + the accumulated gradient; refuses one that is not finite.

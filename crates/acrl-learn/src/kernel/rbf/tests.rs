@@ -1,87 +1,32 @@
 //! Kernels compared with their formulas, and a small problem for the learners.
 
 use super::*;
-use acrl::{Objective, Requirement, Specification, VecEnv};
+use acrl::{Objective, Requirement, Specification};
 
-/// x in \[0, 1\] and a velocity in \[−1, 1\]: r is 1 in the left or in the right quarter, `still` is 1 − v².
-#[derive(Debug, Clone)]
-pub(crate) struct Line {
-    observation: Vec<Interval>,
-    action: Vec<ActionPart>,
-    names: Vec<String>,
-    ranges: Vec<Interval>,
-    /// Factor of the reward `left`.
-    pub(crate) factor: f64,
+#[path = "../../../tests/common/unit_interval.rs"]
+mod unit_interval;
+
+pub(crate) use unit_interval::UnitInterval;
+
+/// x in \[0, 1\] and a velocity in \[−1, 1\]: `left` and `right` are 1 in a quarter each, `still` is 1 − v².
+pub(crate) fn line() -> UnitInterval {
+    let velocity = ActionPart::Continuous(Interval::new(-1.0, 1.0));
+    UnitInterval::new(&["left", "right", "still"], &[velocity], |x, [v, _], rewards, _| {
+        let v = v.clamp(-1.0, 1.0);
+        *rewards = [f64::from(*x < 0.25), f64::from(*x > 0.75), 1.0 - v * v];
+        *x = (*x + 0.1 * v).clamp(0.0, 1.0);
+    })
 }
 
-impl Line {
-    pub(crate) fn new() -> Self {
-        Self {
-            observation: vec![Interval::new(0.0, 1.0)],
-            action: vec![ActionPart::Continuous(Interval::new(-1.0, 1.0))],
-            names: ["left", "right", "still"].map(str::to_owned).to_vec(),
-            ranges: vec![Interval::new(0.0, 1.0); 3],
-            factor: 1.0,
-        }
-    }
-
-    pub(crate) fn task(&self) -> VecTask<'_> {
-        let requirements = ["left", "right"].map(|name| Requirement::at_least(name, 0.3).unwrap());
-        VecTask::new(self, Specification::new(None, requirements.to_vec()).unwrap()).unwrap()
-    }
-
-    fn task_with_objective(&self) -> VecTask<'_> {
-        let objective = Some(Objective::maximize("still"));
-        let requirement = Requirement::at_least("left", 0.3).unwrap();
-        VecTask::new(self, Specification::new(objective, vec![requirement]).unwrap()).unwrap()
-    }
+pub(crate) fn task(line: &UnitInterval) -> VecTask<'_> {
+    let requirements = ["left", "right"].map(|name| Requirement::at_least(name, 0.3).unwrap());
+    VecTask::new(line, Specification::new(None, requirements.to_vec()).unwrap()).unwrap()
 }
 
-impl VecEnv for Line {
-    fn state_dimension(&self) -> usize {
-        1
-    }
-
-    fn observation_space(&self) -> &[Interval] {
-        &self.observation
-    }
-
-    fn action_space(&self) -> &[ActionPart] {
-        &self.action
-    }
-
-    fn reward_names(&self) -> &[String] {
-        &self.names
-    }
-
-    fn reward_ranges(&self) -> &[Interval] {
-        &self.ranges
-    }
-
-    fn reset(&self, state: &mut BatchMatrix, env: usize, rng: &mut Rng) -> Result<(), Error> {
-        state.set(0, env, rng.uniform());
-        Ok(())
-    }
-
-    fn observe(&self, state: &BatchMatrix, observation: &mut BatchMatrix) {
-        observation.as_mut_slice().copy_from_slice(state.as_slice());
-    }
-
-    fn step(
-        &self,
-        state: &mut BatchMatrix,
-        actions: &BatchMatrix,
-        rewards: &mut BatchMatrix,
-        _: &mut [Rng],
-    ) -> Result<(), Error> {
-        for env in 0..state.num_envs() {
-            let (x, v) = (state.at(0, env), actions.at(0, env).clamp(-1.0, 1.0));
-            let near = |yes: bool| f64::from(u8::from(yes));
-            rewards.set_column(env, &[self.factor * near(x < 0.25), near(x > 0.75), 1.0 - v * v]);
-            state.set(0, env, (x + 0.1 * v).clamp(0.0, 1.0));
-        }
-        Ok(())
-    }
+fn task_with_objective(line: &UnitInterval) -> VecTask<'_> {
+    let objective = Some(Objective::maximize("still"));
+    let requirement = Requirement::at_least("left", 0.3).unwrap();
+    VecTask::new(line, Specification::new(objective, vec![requirement]).unwrap()).unwrap()
 }
 
 /// Kernels over two coordinates of the state and two multipliers with θ drawn at random, for two outputs.
@@ -212,9 +157,9 @@ fn act(policy: &mut RbfPolicy, x: f64, weights: &[f64], rng: &mut Rng) -> f64 {
 
 #[test]
 fn actions_depend_on_their_environment_only() {
-    let line = Line::new();
+    let line = line();
     for settings in [RbfConfig::default(), RbfConfig::literal()] {
-        let mut policy = random_policy(&line.task(), &settings).sampling(true);
+        let mut policy = random_policy(&task(&line), &settings).sampling(true);
         let (num_envs, mut rng) = (37, Rng::new(9));
         let (mut observation, mut weights, mut actions) = (
             BatchMatrix::zeros(1, num_envs),
@@ -238,34 +183,34 @@ fn actions_depend_on_their_environment_only() {
 
 #[test]
 fn normalised_weights_are_scale_invariant_and_raw_multipliers_are_not() {
-    let (line, mut rng) = (Line::new(), Rng::new(0));
+    let (line, mut rng) = (line(), Rng::new(0));
     let near = |a: f64, b: f64| (a - b).abs() < 1e-5;
     for settings in [RbfConfig::default(), RbfConfig::literal()] {
-        let mut policy = random_policy(&line.task_with_objective(), &settings);
+        let mut policy = random_policy(&task_with_objective(&line), &settings);
         let a = act(&mut policy, 0.4, &[1.0, 2.5], &mut rng);
         assert!(near(act(&mut policy, 0.4, &[0.2, 0.5], &mut rng), a), "{settings:?}");
         assert!(!near(act(&mut policy, 0.4, &[1.0, 1.0], &mut rng), a), "{settings:?}");
         assert!(act(&mut policy, 0.4, &[0.0, 1.0], &mut rng).is_finite());
     }
-    let mut normalised = random_policy(&line.task(), &RbfConfig::default());
+    let mut normalised = random_policy(&task(&line), &RbfConfig::default());
     let equal = act(&mut normalised, 0.4, &[0.0, 0.7, 0.7], &mut rng);
     assert!(near(act(&mut normalised, 0.4, &[0.0; 3], &mut rng), equal));
-    let mut raw = random_policy(&line.task(), &RbfConfig::literal());
+    let mut raw = random_policy(&task(&line), &RbfConfig::literal());
     assert!(!near(
         act(&mut raw, 0.4, &[0.0, 1.4, 1.4], &mut rng),
         act(&mut raw, 0.4, &[0.0, 0.7, 0.7], &mut rng)
     ));
     assert_eq!(act(&mut raw, 0.4, &[0.0, 20.0, 20.0], &mut rng), 0.0, "there are no kernels");
     let clamped = RbfConfig { weighting: Weighting::Raw { high: 5.0, clamp: true }, ..RbfConfig::literal() };
-    let mut clamped = random_policy(&line.task(), &clamped);
+    let mut clamped = random_policy(&task(&line), &clamped);
     let edge = act(&mut clamped, 0.4, &[0.0, 5.0, 5.0], &mut rng);
     assert!(edge != 0.0 && act(&mut clamped, 0.4, &[0.0, 20.0, 20.0], &mut rng) == edge);
 }
 
 #[test]
 fn a_policy_survives_serialisation_and_a_damaged_one_is_refused() {
-    let line = Line::new();
-    let policy = random_policy(&line.task(), &RbfConfig::default()).sampling(true);
+    let line = line();
+    let policy = random_policy(&task(&line), &RbfConfig::default()).sampling(true);
     let stored = serde_json::to_value(&policy).unwrap();
     assert_eq!(serde_json::from_value::<RbfPolicy>(stored.clone()).unwrap(), policy);
     assert_eq!(RbfPolicy::from_parts(policy.shape(), policy.theta()).unwrap(), policy);
@@ -291,22 +236,22 @@ fn a_policy_survives_serialisation_and_a_damaged_one_is_refused() {
 
 #[test]
 fn incompatible_problems_are_refused_with_a_reason() {
-    let line = Line::new();
-    let refuse = |line: &Line, settings: &RbfConfig| {
-        let laid_out = lay_out(&line.task(), settings, 0).map(|_| ());
+    let line = line();
+    let refuse = |line: &UnitInterval, settings: &RbfConfig| {
+        let laid_out = lay_out(&task(line), settings, 0).map(|_| ());
         laid_out.and_then(|()| units(&line.action).map(|_| ())).unwrap_err().to_string()
     };
     let default = RbfConfig::default();
-    let unbounded = Line { observation: vec![Interval::UNBOUNDED], ..line.clone() };
+    let unbounded = UnitInterval { observation: vec![Interval::UNBOUNDED], ..line.clone() };
     assert!(refuse(&unbounded, &default).contains("axis of kernels"));
-    let choice = Line { action: vec![ActionPart::Discrete(3)], ..line.clone() };
+    let choice = UnitInterval { action: vec![ActionPart::Discrete(3)], ..line.clone() };
     assert!(refuse(&choice, &default).contains("ppo"));
-    let high = Line { observation: vec![Interval::new(0.0, 1.0); 8], ..line.clone() };
+    let high = UnitInterval { observation: vec![Interval::new(0.0, 1.0); 8], ..line.clone() };
     assert!(refuse(&high, &default).contains("fewer nodes"));
     assert!(refuse(&line, &RbfConfig { state_nodes: 1, ..default }).contains("nodes"));
     let raw = Weighting::Raw { high: f64::INFINITY, clamp: false };
-    assert!(lay_out(&line.task(), &RbfConfig { weighting: raw, ..default }, 0).is_err());
-    let mut policy = random_policy(&line.task(), &default);
+    assert!(lay_out(&task(&line), &RbfConfig { weighting: raw, ..default }, 0).is_err());
+    let mut policy = random_policy(&task(&line), &default);
     let (one, two) = (BatchMatrix::zeros(1, 1), BatchMatrix::zeros(2, 1));
     let mut actions = BatchMatrix::zeros(1, 1);
     assert!(policy.act(&one, &two, &mut actions, &mut [Rng::new(0)]).is_err(), "too few weights");

@@ -2,16 +2,13 @@
 //! programs.
 
 use acrl::{BatchMatrix, Rng, VecTask};
-
-use super::actor_critic::Networks;
-use super::{ActionHeads, Inputs, PpoConfig, RolloutBuffer};
-use crate::LearnError;
-use crate::weights::simplex;
+use acrl_learn::ppo::{ActionHeads, Inputs, Networks, RolloutBuffer};
+use acrl_learn::{LearnError, PpoConfig};
 
 /// A training with one critic head, weights that are drawn for each episode, and a constant learning rate.
 ///
 /// All environments start together. The end of an episode is a truncation, which bootstraps from the final state.
-pub struct Episodes<'a> {
+pub(crate) struct Episodes<'a> {
     task: &'a VecTask<'a>,
     settings: PpoConfig,
     /// Steps of an episode.
@@ -32,37 +29,14 @@ pub struct Episodes<'a> {
     rng: Rng,
 }
 
-/// A rollout and the parameters that it was collected with, for comparison with other programs.
-pub struct EpisodeRecord {
-    /// Actor, critic and ln σ.
-    pub parameters: [Vec<f32>; 3],
-    /// Inputs of the networks; the last block is after the rollout.
-    pub inputs: Vec<f32>,
-    /// Actions u, in the actor's units.
-    pub actions: Vec<f32>,
-    /// ln π(u) without the constant.
-    pub log_probabilities: Vec<f32>,
-    /// Rewards w·r, with the bootstrap where an episode ends.
-    pub rewards: Vec<f32>,
-    /// 0 where an episode ends.
-    pub continues: Vec<f32>,
-    /// Values v.
-    pub values: Vec<f32>,
-    /// Advantages A.
-    pub advantages: Vec<f32>,
-    /// Returns A + v.
-    pub returns: Vec<f32>,
-}
-
 impl<'a> Episodes<'a> {
     /// A training from scratch.
-    pub fn new(
+    pub(crate) fn new(
         task: &'a VecTask<'a>,
         settings: PpoConfig,
         length: usize,
         seed: u64,
     ) -> Result<Self, LearnError> {
-        settings.check(2)?;
         let (environment, num_envs) = (task.environment(), settings.num_envs);
         let mut rng = Rng::stream(seed, u64::MAX);
         let heads = ActionHeads::new(environment.action_space())?;
@@ -92,14 +66,14 @@ impl<'a> Episodes<'a> {
     }
 
     /// One iteration; returns the mean rewards of its steps.
-    pub fn iterate(&mut self) -> Result<&[f32], LearnError> {
+    pub(crate) fn iterate(&mut self) -> Result<&[f32], LearnError> {
         self.collect_rollout()?;
         self.update()?;
         Ok(&self.means)
     }
 
     /// Collects a rollout and computes its values and advantages.
-    pub fn collect_rollout(&mut self) -> Result<(), LearnError> {
+    pub(crate) fn collect_rollout(&mut self) -> Result<(), LearnError> {
         let (environment, n) = (self.task.environment(), self.settings.num_envs);
         self.rollout.continues.fill(1.0);
         for t in 0..self.settings.n_steps {
@@ -126,30 +100,19 @@ impl<'a> Episodes<'a> {
     }
 
     /// The update by the last rollout.
-    pub fn update(&mut self) -> Result<(), LearnError> {
+    pub(crate) fn update(&mut self) -> Result<(), LearnError> {
         let Self { networks, rollout, settings, rng, .. } = self;
-        networks
-            .update(rollout, settings, settings.learning_rate, rng)
-            .map(|_| ())
-            .map_err(|(quantity, value)| LearnError::Diverged { iteration: 0, quantity, value })
+        networks.update(rollout, settings, settings.learning_rate, 0, rng).map(|_| ())
     }
 
-    /// The last rollout.
-    pub fn record(&self) -> EpisodeRecord {
-        let RolloutBuffer { inputs, actions, log_probabilities, rewards, .. } = self.rollout.clone();
-        let RolloutBuffer { continues, values, advantages, returns, .. } = self.rollout.clone();
-        let parameters = self.networks.parameters().map(<[f32]>::to_vec);
-        EpisodeRecord {
-            parameters,
-            inputs,
-            actions,
-            log_probabilities,
-            rewards,
-            continues,
-            values,
-            advantages,
-            returns,
-        }
+    /// The last rollout, in one block of the length of a row more for inputs and values.
+    pub(crate) fn rollout(&self) -> &RolloutBuffer {
+        &self.rollout
+    }
+
+    /// The parameters of actor, critic and ln σ.
+    pub(crate) fn parameters(&self) -> [&[f32]; 3] {
+        self.networks.parameters()
     }
 
     /// Writes the present observation to the inputs at step t.
@@ -180,7 +143,9 @@ impl<'a> Episodes<'a> {
         let mut drawn = vec![0.0; self.weights.len()];
         for (env, rng) in self.rngs.iter_mut().enumerate() {
             self.task.environment().reset(&mut self.state, env, rng)?;
-            simplex(&mut drawn[first..], rng);
+            drawn[first..].iter_mut().for_each(|w| *w = -(1.0 - rng.uniform()).ln());
+            let sum: f64 = drawn[first..].iter().sum();
+            drawn[first..].iter_mut().for_each(|w| *w /= sum);
             self.weights.set_column(env, &drawn);
         }
         Ok(())

@@ -1,30 +1,19 @@
 //! Evaluation of a trained policy in an environment that the caller steps.
 //!
-//! The counterpart of [`settle`](crate::settle()) for environments that cannot be set to a state. The caller acts with
-//! [`ExternalEvaluation::act`], steps the environment, and reports with [`ExternalEvaluation::observe`], until it
-//! [is over](ExternalEvaluation::is_over). Then the long-run averages under fixed weights are a
-//! [library](ExternalEvaluation::library), and the [policy](ExternalEvaluation::policy) samples its actions where that was
-//! measured to be better.
+//! The counterpart of [`evaluate_library`](crate::evaluate_library()) for environments that cannot be set to a state.
+//! The caller acts with [`ExternalEvaluation::act`], steps the environment, and reports with
+//! [`ExternalEvaluation::observe`], until it [is over](ExternalEvaluation::is_over). Then the long-run averages under
+//! fixed weights are a [library](ExternalEvaluation::library), and the [policy](ExternalEvaluation::policy) samples its
+//! actions where that was measured to be better.
 
 use acrl::{
     ActionPart, BatchMatrix, EpochLength, Error, Executor, PolicyLibrary, Rng, VecPolicy as _, VecTask,
 };
 
+use crate::tuning::external_evaluation::{
+    DRAWN, FACTORS, LARGEST_SHARE, MEASURED, SAMPLING_GAIN, SHARE, WARM_UP,
+};
 use crate::{ExecutionDefaults, ExternalPpo, LibraryEvaluator, MlpPolicy};
-
-/// Steps of a visit before its rewards count, and steps of which they count, before both are scaled to the training.
-const WARM_UP: f64 = 250.0;
-const MEASURED: f64 = 500.0;
-/// Weights drawn from the simplex beside the regular ones.
-const DRAWN: usize = 12;
-/// The share of the training's steps that an evaluation takes, and the factors between which its visits are scaled for it.
-const SHARE: f64 = 0.15;
-const FACTORS: (f64, f64) = (0.1, 2.0);
-/// The largest share, for averages whose standard errors are too large after the regular visits, and for long episodes.
-const LARGEST_SHARE: f64 = 0.25;
-/// The mean improvement of single-objective averages, in units of ranges, from which on actions are sampled: the mode of a
-/// discrete distribution may cycle where samples do not.
-const SAMPLING_GAIN: f64 = 0.02;
 
 /// An evaluation, between two steps of the environment.
 #[derive(Debug, Clone)]
