@@ -20,7 +20,7 @@ use crate::input::{PolicyProblem, apply};
 use crate::occupancy::OccupancyGrid;
 use crate::options::InitMultipliers;
 use crate::plane::Plane;
-use crate::run::{Best, Run, RunFiles, RunOptions};
+use crate::run::{Best, Run, RunFiles, RunOptions, epoch_advice};
 use crate::run_folder::RunWriter;
 use crate::{Context as _, Error, ensure};
 
@@ -348,10 +348,12 @@ impl Plan<'_> {
     }
 }
 
-/// What to do about it, in a sentence.
+/// What to do about a requirement that is not met, in a sentence.
 fn advice(report: &RunReport, plan: &Plan<'_>, input: &str) -> Option<String> {
+    if let Some(advice) = epoch_advice(report, plan.run.epoch_length()) {
+        return Some(advice);
+    }
     let names = report.diagnosis.names.join(", ");
-    let auto = matches!(plan.run.epoch_length(), EpochLength::Auto(_));
     Some(match report.diagnosis.verdict {
         DiagnosisVerdict::Met => return None,
         DiagnosisVerdict::Infeasible => format!(
@@ -362,16 +364,10 @@ fn advice(report: &RunReport, plan: &Plan<'_>, input: &str) -> Option<String> {
             "Policy insufficient: no mixture of the long-run averages of {input} meets {names}; train it longer (acrl train \
              --total-steps), or lower a bound."
         ),
-        DiagnosisVerdict::EpochTooShort if auto => format!(
-            "The multipliers of {names} still grow and the epoch is still being lengthened: take more --steps."
-        ),
         DiagnosisVerdict::EpochTooShort => format!(
             "Epoch too short: the averages of the policy would meet {names}, but the multipliers keep growing; use --epoch \
              auto or a longer --epoch."
         ),
-        DiagnosisVerdict::Converging if report.diagnosis.evidence.updates == 0 => {
-            "The epoch is longer than the run: take a shorter --epoch or more --steps.".to_owned()
-        }
         DiagnosisVerdict::Converging => format!("Converging: {names} will be met; more --steps will do."),
     })
 }

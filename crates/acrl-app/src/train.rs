@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use acrl::{EpochLength, Named, VecTask};
+use acrl::{EpochLength, Event, Named, VecTask};
 use acrl_files::{RunFolder, checkpoint};
 use acrl_learn::{
     ExecutionDefaults, LearnError, Learner, Method, PolicyFile, Training, TrainingRecord, calibrate,
@@ -202,6 +202,10 @@ impl Job {
             let (training, seconds) = (&self.state.training, self.state.seconds);
             let (iteration, steps) = (training.iteration(), training.steps());
             let metrics = with_time(&metrics, iteration, steps, seconds);
+            if iteration == 1 {
+                // For the bounds in live curves.
+                self.folder.event(&Event::Requirements(&self.state.requirements))?;
+            }
             self.folder.iteration(iteration, total, steps, seconds, &metrics)?;
             if let Some(reward) = metrics.get("rollout/scalarized_reward") {
                 control.message(format!("reward {}", number(*reward, 3)));

@@ -2,12 +2,11 @@
 
 use acrl::{DualDynamics, EpochLength, FinitePolicy as _, Multipliers, Rewards, Rng, Simulator};
 use acrl_exact::{ExactPolicy, FiniteTask};
-use acrl_report::{Axis, Bound, Colour, Figure, Lines, Panel, Plot, Series};
+use acrl_report::{Axis, Bound, Colour, Figure, Panel, Series, number};
 
 use crate::finite::{EPOCH, ETA, Seen, THIRD, monitoring, optimum, run};
 use crate::{Found, Measured, Plan, diagrams};
 use acrl_app::{Error, ensure};
-use acrl_report::number;
 
 /// Fig. 1: the problem is what it is drawn as, and its optimum is known.
 pub(crate) fn problem(_: &Plan<'_>) -> Result<Found, Error> {
@@ -160,29 +159,30 @@ pub(crate) fn triple(values: &[f64]) -> String {
     values.iter().map(|v| number(*v, 4)).collect::<Vec<_>>().join(" / ")
 }
 
-/// A curve without a band.
+/// A curve over shared x values.
 pub(crate) fn curve(name: &str, colour: Colour, x: &[f64], y: Vec<f64>) -> Series {
-    Series { name: name.to_owned(), colour, x: x.to_vec(), y, band: None, steps: false, dashed: false }
-}
-
-/// An axis whose range is found.
-pub(crate) fn axis(label: &str) -> Axis {
-    Axis { label: label.to_owned(), range: None, log: false }
+    Series::new(name, colour, x.to_vec(), y)
 }
 
 /// An axis from 0 to 1, with a margin.
 pub(crate) fn share_axis(label: &str) -> Axis {
-    Axis { label: label.to_owned(), range: Some((-0.05, 1.05)), log: false }
+    Axis { range: Some((-0.05, 1.05)), ..Axis::new(label) }
 }
 
-/// A panel of curves.
-pub(crate) fn panel(title: &str, x: Axis, y: Axis, series: Vec<Series>, bounds: Vec<Bound>) -> Panel {
-    Panel { title: title.to_owned(), plot: Plot::Lines(Lines { x, y, series, bounds }) }
-}
-
-/// A level.
-pub(crate) fn level(name: &str, value: f64, colour: Colour) -> Bound {
-    Bound { name: name.to_owned(), value, colour }
+/// Time at R1, multipliers, and the policy: the panels of Figs. 3 and 4.
+pub(crate) fn example_1_panels(
+    x: &Axis,
+    time: Vec<Series>,
+    multipliers: Vec<Series>,
+    policy: Vec<Series>,
+) -> Vec<Panel> {
+    let level = |name: &str, value| vec![Bound::new(name, value, Colour::Grey)];
+    let third = level("1/3", THIRD);
+    vec![
+        Panel::lines("Time at R1", x.clone(), share_axis("share of the time"), time, third),
+        Panel::lines("Multipliers", x.clone(), Axis::new("multiplier"), multipliers, level("1", 1.0)),
+        Panel::lines("Policy", x.clone(), share_axis("probability"), policy, Vec::new()),
+    ]
 }
 
 fn figure(seen: &Seen, rules: &[Vec<usize>]) -> Figure {
@@ -204,45 +204,25 @@ fn figure(seen: &Seen, rules: &[Vec<usize>]) -> Figure {
     };
     let stepped = |series: Series| Series { steps: true, ..series };
     let dashed = |series: Series| Series { dashed: true, ..series };
-    let x = || Axis { range: Some((first as f64, last as f64)), ..axis("rollout k") };
-    Figure {
-        name: "fig3".to_owned(),
-        title: "A-CRL on Example 1".to_owned(),
-        caption: "The last 20 of 1,000 rollouts of 10 steps. No rollout has the required third of its time at R1, the time \
-                  average has; the policy switches when the multiplier crosses 1."
-            .to_owned(),
-        columns: 3,
-        panels: vec![
-            panel(
-                "Time at R1",
-                x(),
-                share_axis("share of the time"),
-                vec![
-                    stepped(curve("in the rollout", Colour::Blue, &k, per_rollout)),
-                    dashed(curve("so far", Colour::Red, &k, held((first..last).map(so_far).collect()))),
-                ],
-                vec![level("1/3", THIRD, Colour::Grey)],
-            ),
-            panel(
-                "Multipliers",
-                x(),
-                axis("multiplier"),
-                vec![
-                    stepped(curve("λ1", Colour::Blue, &k, lambda(0))),
-                    stepped(curve("λ2", Colour::Orange, &k, lambda(1))),
-                ],
-                vec![level("1", 1.0, Colour::Grey)],
-            ),
-            panel(
-                "Policy at R1",
-                x(),
-                share_axis("probability"),
-                vec![
-                    stepped(curve("stay at R1", Colour::Blue, &k, stay(true))),
-                    dashed(stepped(curve("go to R0", Colour::Grey, &k, stay(false)))),
-                ],
-                Vec::new(),
-            ),
-        ],
-    }
+    let x = Axis { range: Some((first as f64, last as f64)), ..Axis::new("rollout k") };
+    let time = vec![
+        stepped(curve("in the rollout", Colour::Blue, &k, per_rollout)),
+        dashed(curve("so far", Colour::Red, &k, held((first..last).map(so_far).collect()))),
+    ];
+    let multipliers = vec![
+        stepped(curve("λ1", Colour::Blue, &k, lambda(0))),
+        stepped(curve("λ2", Colour::Orange, &k, lambda(1))),
+    ];
+    let policy = vec![
+        stepped(curve("at R1: stay", Colour::Blue, &k, stay(true))),
+        dashed(stepped(curve("at R1: go to R0", Colour::Grey, &k, stay(false)))),
+    ];
+    Figure::new(
+        "fig3",
+        "A-CRL on Example 1",
+        "The last 20 of 1,000 rollouts of 10 steps. No rollout has the required third of its time at R1, the time \
+         average has; the policy switches when the multiplier crosses 1.",
+        3,
+        example_1_panels(&x, time, multipliers, policy),
+    )
 }

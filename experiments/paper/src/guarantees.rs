@@ -40,8 +40,8 @@ pub(crate) fn theorem_1(plan: &Plan<'_>) -> Result<Found, Error> {
         margin = margin.min(seen.execution.averages.objective() / task.objective_scale() - bound);
         plan.share.reach(0.7 + 0.3 * i as f64);
     }
-    let settings = "Example 1 with eta in {.05, .2, .5, 1} and T0 in {10, 50, 200} for 400 T0/eta steps; queue (eta = .05, \
-                    2,000,000 steps) and maintenance (eta = .2, 1,000,000 steps) with T0 = 50";
+    let settings = "Example 1 with eta in {0.05, 0.2, 0.5, 1} and T0 in {10, 50, 200} for 400 T0/eta steps; queue (eta = 0.05, \
+                    2,000,000 steps) and maintenance (eta = 0.2, 1,000,000 steps) with T0 = 50";
     let feasible = Measured::new("theorem-1-feasible")
         .with("worst_certified_shortfall", shortfall)
         .says(format!(
@@ -100,7 +100,7 @@ pub(crate) fn lemmas(plan: &Plan<'_>) -> Result<Found, Error> {
             number(most, 4),
             number(reach, 4)
         ))
-        .settings("41 x 41 multipliers on [0, 4]^2; 10,000 epochs with T0 = 50, eta = .5".to_owned());
+        .settings("41 x 41 multipliers on [0, 4]^2; 10,000 epochs with T0 = 50, eta = 0.5".to_owned());
     plan.share.reach(0.5);
 
     let (points, contradict, right) = subgradients(plan.seed)?;
@@ -139,7 +139,7 @@ pub(crate) fn lemmas(plan: &Plan<'_>) -> Result<Found, Error> {
             number(margin, 3)
         ))
         .settings(
-            "Example 1 with c in {.2, 1/3, .4}, eta in {.1, .5}, T0 = 20, 10,000 epochs each".to_owned(),
+            "Example 1 with c in {0.2, 1/3, 0.4}, eta in {0.1, 0.5}, T0 = 20, 10,000 epochs each".to_owned(),
         );
     Ok(Found::of(vec![bounded, typo, slackness]))
 }

@@ -2,7 +2,8 @@
 
 use super::canvas::{Anchor, Canvas, GRID, INK, Rect, SOFT, Type, hex, text_hex, text_width};
 use super::scale::Scale;
-use crate::{Bound, Colour, Lines, Series, thin};
+use crate::thin::thin;
+use crate::{Bound, Colour, Lines, Series};
 
 /// More points than that for a curve are not seen.
 const POINTS: usize = 1500;
