@@ -13,7 +13,7 @@ use acrl_learn::{Method, Stationary, Tabular, TabularConfig};
 use crate::compare_continuous;
 use crate::comparison::{Comparison, MethodEntry, MethodRun};
 use crate::control::{Control, Progress as _, Stop};
-use crate::input::{FiniteProblem, Input};
+use crate::input::{FiniteProblem, Input, apply};
 use crate::options::ExecutionOptions;
 use crate::run::{report, run_exact};
 use crate::solve::objective_sign;
@@ -79,7 +79,7 @@ pub fn compare(
     };
     problem.run.steps = problem.run.steps.max(STEPS);
     problem.run.runs = problem.run.runs.max(RUNS);
-    problem.apply(&options.execution, options.seed);
+    apply(&mut problem.run, &options.execution, options.seed);
     let task = problem.task()?;
     let train_steps = options.train_steps.or(problem.train.total_steps()).unwrap_or(TRAIN_STEPS);
     let contest = Contest {
@@ -102,6 +102,9 @@ struct Contest<'a> {
     stop: &'a Stop,
 }
 
+/// The training and the runs of a method.
+type Run<'a> = &'a dyn Fn() -> Result<Vec<MethodEntry>, Error>;
+
 impl Contest<'_> {
     /// All methods.
     fn hold(&self, control: &Control) -> Result<Comparison, Error> {
@@ -117,7 +120,7 @@ impl Contest<'_> {
             format!("the exact pi(lambda), epoch {epoch}"),
         )?);
         self.done(control)?;
-        let learners: [(Method, &dyn Fn() -> Result<Vec<MethodEntry>, Error>); 5] = [
+        let learners: [(Method, Run<'_>); 5] = [
             (Method::ACrl, &|| Ok(vec![self.learned()?])),
             (Method::FixedWeights, &|| Ok(vec![self.fixed_weights()?])),
             (Method::DualDescent, &|| Ok(vec![self.dual_descent(epoch)?])),

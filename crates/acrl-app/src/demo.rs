@@ -5,8 +5,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use acrl::{Executor, Requirement, RunReport, Specification, VecTask};
-use acrl_envs::{Problem, Source, bundled};
-use acrl_learn::{Method, TrainSettings, Training};
+use acrl_learn::{Method, Training};
 use acrl_report::run_page::{RunSummary, executor_line, machine, pairs};
 use acrl_report::{Block, Cell, Report, Table, Tone, bound, number};
 use serde::Serialize;
@@ -14,9 +13,10 @@ use serde::Serialize;
 use crate::compare_continuous::{Contest, Contestant};
 use crate::comparison::{Comparison, margins};
 use crate::control::{Control, Progress as _};
-use crate::input::ContinuousProblem;
+use crate::input::{ContinuousProblem, Input};
 use crate::occupancy::OccupancyGrid;
 use crate::plane::Plane;
+use crate::problems::problem_text;
 use crate::run_policy::{Plan, PolicyRuns, advised_executor, training_line};
 use crate::{Context as _, Error, bail};
 
@@ -72,7 +72,8 @@ pub fn demo(options: &DemoOptions<'_>, control: &Control) -> Result<Demo, Error>
     let (begin, folder) = (Instant::now(), options.out_dir);
     // Before the work, so that a folder that cannot be created costs no result.
     std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
-    let mut problem = problem()?;
+    let input = Input::from_problem(problem_text(PROBLEM)?.to_owned(), Path::new(PROBLEM), false)?;
+    let Input::Continuous(mut problem) = input else { bail!("{PROBLEM} is not continuous") };
     problem.run.seed = options.seed.unwrap_or(problem.run.seed);
     problem.run.runs = RUNS;
     let task = VecTask::new(problem.environment.batch(), problem.specification.clone())?;
@@ -121,20 +122,6 @@ pub fn demo(options: &DemoOptions<'_>, control: &Control) -> Result<Demo, Error>
         changed_specification: changed,
         train_steps: ours.training.steps(),
         changed: report_changed,
-    })
-}
-
-fn problem() -> Result<ContinuousProblem, Error> {
-    let bundled =
-        bundled().iter().find(|problem| problem.name == PROBLEM).context("the problem is not bundled")?;
-    let problem = Problem::parse(bundled.text)?;
-    let Source::Continuous(environment) = problem.source else { bail!("{PROBLEM} is not continuous") };
-    Ok(ContinuousProblem {
-        text: bundled.text.to_owned(),
-        environment,
-        specification: problem.specification,
-        run: problem.run,
-        train: TrainSettings::read(&problem.train, true)?,
     })
 }
 

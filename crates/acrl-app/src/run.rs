@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::control::{Control, Progress as _, Stop};
 use crate::event_log::EventLog;
-use crate::input::{FiniteExecutor, FiniteProblem, Input, SolvedPolicy};
+use crate::input::{FiniteExecutor, FiniteProblem, Input, SolvedPolicy, apply};
 use crate::options::{ExecutionOptions, InitMultipliers};
 use crate::run_folder::RunWriter;
 use crate::run_policy::{self, PolicyRun};
@@ -59,10 +59,16 @@ pub struct RunFiles<'a> {
 }
 
 impl RunFiles<'_> {
-    pub(crate) fn open(&self, stop: &Stop) -> Result<(Option<EventLog>, Option<RunWriter>), Error> {
+    /// Creates the log and the folder, in which the runs begin.
+    pub(crate) fn open(
+        &self,
+        specification: &Specification,
+        steps: u64,
+        stop: &Stop,
+    ) -> Result<(Option<EventLog>, Option<RunWriter>), Error> {
         let log = self.log.map(|path| EventLog::create(path, stop.clone())).transpose()?;
-        let folder = self.out_dir.map(|path| RunWriter::create(path, self.replace, stop.clone()));
-        Ok((log, folder.transpose()?))
+        let folder = |path| RunWriter::create(path, self.replace, specification, steps, stop.clone());
+        Ok((log, self.out_dir.map(folder).transpose()?))
     }
 }
 
@@ -164,13 +170,10 @@ fn run_finite(
     ] {
         ensure!(!given, "{flag} is for policies that were trained; {name} is a finite model");
     }
-    problem.apply(&options.execution, options.seed);
+    apply(&mut problem.run, &options.execution, options.seed);
     prepare(name, &mut problem, options.time_sharing)?;
     let task = problem.task()?;
-    let (mut log, mut folder) = files.open(&control.stop)?;
-    if let Some(folder) = &mut folder {
-        folder.begin(task.specification(), problem.run.steps);
-    }
+    let (mut log, mut folder) = files.open(task.specification(), problem.run.steps, &control.stop)?;
     control.begin(problem.run.steps.saturating_mul(problem.run.runs as u64));
     let live = folder.as_mut().map(|folder| &mut folder.log);
     let (executions, history) = run_exact(&problem, &task, log.as_mut(), live, control)?;

@@ -1,7 +1,6 @@
 //! Running a trained policy: Algorithm 2 with π(s, λ), many runs at a time.
 
 use std::ops::ControlFlow;
-use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use acrl::{
@@ -57,7 +56,7 @@ pub(super) fn run(
     let start = start(options.init_multipliers.as_ref(), file, &task)?;
     let executor = options.executor.unwrap_or_else(|| advised_executor(run, file.execution_defaults));
     let plan = Plan { task: &task, file, run, start, executor };
-    let (mut log, mut folder) = files.open(&control.stop)?;
+    let (mut log, mut folder) = files.open(task.specification(), run.steps, &control.stop)?;
     let plane = Plane::new(&problem.environment).filter(|_| options.pictures);
     let occupancy = match files.occupancy {
         Some(_) => Some(OccupancyGrid::new(&task)?),
@@ -65,9 +64,6 @@ pub(super) fn run(
         None => None,
     };
     control.begin(run.steps.saturating_mul(run.runs as u64));
-    if let Some(folder) = &mut folder {
-        folder.begin(task.specification(), run.steps);
-    }
     let live = folder.as_mut().map(|folder| &mut folder.log);
     let PolicyRuns { runs: executions, visited, runs_on_library, history, occupancy } =
         plan.execute(occupancy, log.as_mut(), live, control)?;
@@ -75,7 +71,8 @@ pub(super) fn run(
         log.finish()?;
     }
     if let (Some(occupancy), Some(path)) = (&occupancy, files.occupancy) {
-        occupancy.write(path)?;
+        let written = std::fs::write(path, occupancy.to_csv());
+        written.with_context(|| format!("cannot write {}", path.display()))?;
     }
     let report = plan.report(&executions)?;
     let pictures = match &plane {
@@ -370,11 +367,4 @@ fn advice(report: &RunReport, plan: &Plan<'_>, input: &str) -> Option<String> {
         ),
         DiagnosisVerdict::Converging => format!("Converging: {names} will be met; more --steps will do."),
     })
-}
-
-impl OccupancyGrid {
-    /// Writes the table of shares.
-    fn write(&self, path: &Path) -> Result<(), Error> {
-        std::fs::write(path, self.to_csv()).with_context(|| format!("cannot write {}", path.display()))
-    }
 }

@@ -64,16 +64,7 @@ pub fn sweep(
     control: &Control,
     observer: &mut dyn FnMut(&Event<'_>) -> ControlFlow<()>,
 ) -> Result<SweptCurve, Error> {
-    sweep_finite(FiniteProblem::of(name, input)?, sweep, settings, control, observer)
-}
-
-pub(super) fn sweep_finite(
-    mut problem: FiniteProblem,
-    sweep: &Sweep,
-    settings: &SolveSettings,
-    control: &Control,
-    observer: &mut dyn FnMut(&Event<'_>) -> ControlFlow<()>,
-) -> Result<SweptCurve, Error> {
+    let mut problem = FiniteProblem::of(name, input)?;
     problem.specification = problem.specification.require(sweep.requirement.clone())?;
     let first = problem.task()?;
     let at = |bound: f64| -> Result<FiniteTask<'_>, Error> {

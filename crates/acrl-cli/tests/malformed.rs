@@ -49,12 +49,8 @@ step_size = 0.5
 epoch = 10
 ";
 
-struct Case {
-    file: &'static str,
-    text: Vec<u8>,
-    args: &'static str,
-    expected: &'static str,
-}
+/// A file with its content, a command, and what the error says.
+type Case = (&'static str, Vec<u8>, &'static str, &'static str);
 
 /// `text` with `from` replaced, which must be there.
 fn replaced(text: &str, from: &str, to: &str) -> Vec<u8> {
@@ -94,9 +90,9 @@ fn cases() -> Vec<Case> {
         ("\taction back", "\tactoin back", "line 17"),
         ("@model", "@modle", "@modle"),
     ] {
-        cases.push(Case { file: "model.drn", text: replaced(DRN, from, to), args: goal, expected });
+        cases.push(("model.drn", replaced(DRN, from, to), goal, expected));
     }
-    let whole = |text: &[u8], expected| Case { file: "model.drn", text: text.to_vec(), args: goal, expected };
+    let whole = |text: &[u8], expected| ("model.drn", text.to_vec(), goal, expected);
     cases.push(whole(b"", "model.drn"));
     cases.push(whole(b"\xff\xfe\x00state", "line 1"));
     cases.push(whole(&DRN.as_bytes()[..DRN.len() - 20], "model.drn"));
@@ -122,7 +118,7 @@ fn cases() -> Vec<Case> {
         ("epoch = 10", "epoch = \"often\"", "line 17"),
         ("epoch = 10", "epoch = 10\nepoch = 11", "line 18"),
     ] {
-        cases.push(Case { file: "problem.toml", text: replaced(TOML, from, to), args: run, expected });
+        cases.push(("problem.toml", replaced(TOML, from, to), run, expected));
     }
     let flags: [(&'static str, &'static str); 22] = [
         ("run problem.toml --steps 0", "from 1 to 1e15"),
@@ -149,17 +145,12 @@ fn cases() -> Vec<Case> {
         ("fly", "fly"),
     ];
     for (args, expected) in flags {
-        cases.push(Case { file: "problem.toml", text: TOML.into(), args, expected });
+        cases.push(("problem.toml", TOML.into(), args, expected));
     }
-    cases.push(Case {
-        file: "model.drn",
-        text: DRN.into(),
-        args: "solve model.drn",
-        expected: "nothing to achieve",
-    });
+    cases.push(("model.drn", DRN.into(), "solve model.drn", "nothing to achieve"));
     let mut arrays = npz();
     let end = arrays.len();
-    let npz = |text: Vec<u8>, expected| Case { file: "model.npz", text, args: "solve model.npz", expected };
+    let npz = |text: Vec<u8>, expected| ("model.npz", text, "solve model.npz", expected);
     cases.push(npz(vec![1], "model.npz: this is not a whole zip file, which an .npz file is"));
     cases.push(npz(arrays[..end - 5].to_vec(), "model.npz: this is not a whole zip file"));
     cases.push(npz(DRN.into(), "model.npz: this is not a whole zip file"));
@@ -167,12 +158,8 @@ fn cases() -> Vec<Case> {
     let data = arrays.windows(8).position(|window| window == b"data.npy").unwrap();
     arrays[data + 40] ^= 0x10;
     cases.push(npz(arrays, "model.npz: array 'data': "));
-    cases.push(Case {
-        file: "problem.toml",
-        text: b"version = 1\n[model]\nfile = \"gone.drn\"\n[objective]\nreward = \"x\"\n".to_vec(),
-        args: "solve problem.toml",
-        expected: "gone.drn",
-    });
+    let gone = b"version = 1\n[model]\nfile = \"gone.drn\"\n[objective]\nreward = \"x\"\n";
+    cases.push(("problem.toml", gone.to_vec(), "solve problem.toml", "gone.drn"));
     cases
 }
 
@@ -202,29 +189,25 @@ fn malformed_inputs_are_rejected_with_one_sentence() {
     let cases = cases();
     assert!(cases.len() >= 40);
     let mut failures = Vec::new();
-    for (number, case) in cases.iter().enumerate() {
+    for (number, (file, text, args, expected)) in cases.iter().enumerate() {
         let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join(case.file), &case.text).unwrap();
-        let output = acrl_in(folder.path(), case.args);
+        std::fs::write(folder.path().join(file), text).unwrap();
+        let output = acrl_in(folder.path(), args);
         let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
         let first = stderr.lines().next().unwrap_or_default();
         let from_flags = stderr.contains("--help");
         let one_sentence = from_flags || stderr.trim_end().lines().count() == 1;
-        let names_file = from_flags
-            || case.args.starts_with("init")
-            || !stderr.contains("line ")
-            || first.contains(case.file);
+        let names_file =
+            from_flags || args.starts_with("init") || !stderr.contains("line ") || first.contains(file);
         let fine = output.status.code() == Some(2)
             && output.stdout.is_empty()
             && first.starts_with("error: ")
-            && first.contains(case.expected)
+            && first.contains(expected)
             && one_sentence
             && names_file;
         if !fine {
             failures.push(format!(
-                "case {number} {:?} expected {:?}, exit {:?}, said: {stderr}",
-                case.args,
-                case.expected,
+                "case {number} {args:?} expected {expected:?}, exit {:?}, said: {stderr}",
                 output.status.code()
             ));
         }

@@ -4,7 +4,7 @@ use acrl::{DualDynamics, EpochLength, FinitePolicy as _, Multipliers, Rewards, R
 use acrl_exact::{ExactPolicy, FiniteTask};
 use acrl_report::{Axis, Bound, Colour, Figure, Panel, Series, number};
 
-use crate::finite::{EPOCH, ETA, Seen, THIRD, monitoring, optimum, run};
+use crate::finite::{EPOCH, ETA, THIRD, Trajectory, monitoring, optimum, run};
 use crate::{Found, Measured, Plan, diagrams};
 use acrl_app::{Error, ensure};
 
@@ -74,22 +74,22 @@ pub(crate) fn augmented_state(plan: &Plan<'_>) -> Result<Found, Error> {
 pub(crate) fn a_crl(plan: &Plan<'_>) -> Result<Found, Error> {
     let (model, specification) = monitoring(THIRD)?;
     let task = FiniteTask::new(&model, &specification)?;
-    let seen = run(&task, ETA, EpochLength::Fixed(EPOCH), 1_000 * EPOCH, plan)?;
+    let trajectory = run(&task, ETA, EpochLength::Fixed(EPOCH), 1_000 * EPOCH, plan)?;
     plan.share.reach(0.1);
     let long = run(&task, ETA, EpochLength::Fixed(EPOCH), 100_000 * EPOCH, plan)?;
     ensure!(
-        seen.multipliers.len() == 1_001 && long.multipliers.len() == 100_001,
+        trajectory.multipliers.len() == 1_001 && long.multipliers.len() == 100_001,
         "the execution was stopped"
     );
-    let distance = |seen: &Seen| {
-        seen.execution.averages.as_slice().iter().map(|v| (v - THIRD).abs()).fold(0.0, f64::max)
+    let distance = |trajectory: &Trajectory| {
+        trajectory.execution.averages.as_slice().iter().map(|v| (v - THIRD).abs()).fold(0.0, f64::max)
     };
     let average = Measured::new("fig3-average")
-        .with("distance_after_1000_rollouts", distance(&seen))
+        .with("distance_after_1000_rollouts", distance(&trajectory))
         .with("distance_after_100000_rollouts", distance(&long))
         .says(format!(
             "averages of r0, r1, r2: {} after 1,000 rollouts, {} after 100,000",
-            triple(seen.execution.averages.as_slice()),
+            triple(trajectory.execution.averages.as_slice()),
             triple(long.execution.averages.as_slice())
         ))
         .settings(fig3_settings(1_000));
@@ -98,10 +98,10 @@ pub(crate) fn a_crl(plan: &Plan<'_>) -> Result<Found, Error> {
     let (mut feasible, mut at_a_third, mut disagree) = (0, 0, 0);
     let (mut stays, mut second_larger, mut first_larger) = (0, 0, 0);
     let mut rules = Vec::new();
-    for (k, lambda) in seen.multipliers.iter().take(1_000).enumerate() {
+    for (k, lambda) in trajectory.multipliers.iter().take(1_000).enumerate() {
         let rule = policy.actions(lambda)?.to_vec();
         feasible += usize::from(task.values(&rule)?.meets(task.bounds(), 0.01));
-        at_a_third += usize::from((seen.share(k, EPOCH, 1) - THIRD).abs() < 1e-9);
+        at_a_third += usize::from((trajectory.share(k, EPOCH, 1) - THIRD).abs() < 1e-9);
         let [first, second] = [0, 1].map(|i| lambda.as_slice()[i]);
         let stay = rule[1] == 1;
         // Ties up to rounding are nobody's; the first tenth is the start from λ = 0.
@@ -123,7 +123,8 @@ pub(crate) fn a_crl(plan: &Plan<'_>) -> Result<Found, Error> {
             "{feasible} of 1,000 policies are feasible; {at_a_third} of 1,000 rollouts average 1/3"
         ))
         .settings(fig3_settings(1_000));
-    let crossings: Vec<usize> = (981..1_000).filter(|&k| crosses(&seen.multipliers, k, &rules)).collect();
+    let crossings: Vec<usize> =
+        (981..1_000).filter(|&k| crosses(&trajectory.multipliers, k, &rules)).collect();
     let switch = Measured::new("fig3-switch")
         .with("epochs_that_disagree", f64::from(disagree as u32))
         .with("crossings_in_the_last_20", crossings.len() as f64)
@@ -140,7 +141,7 @@ pub(crate) fn a_crl(plan: &Plan<'_>) -> Result<Found, Error> {
              {first_larger}"
         ))
         .settings(fig3_settings(1_000));
-    Ok(Found { figures: vec![figure(&seen, &rules)], claims: vec![average, rollouts, switch, typo] })
+    Ok(Found { figures: vec![figure(&trajectory, &rules)], claims: vec![average, rollouts, switch, typo] })
 }
 
 /// Whether λ₁ goes from below 1 to above with rollout k, and the policy at R₁ begins to stay with it.
@@ -185,7 +186,7 @@ pub(crate) fn example_1_panels(
     ]
 }
 
-fn figure(seen: &Seen, rules: &[Vec<usize>]) -> Figure {
+fn figure(trajectory: &Trajectory, rules: &[Vec<usize>]) -> Figure {
     let (first, last) = (980, 1_000);
     // One more, so that the last rollout is as wide as the others.
     let held = |mut values: Vec<f64>| {
@@ -193,12 +194,12 @@ fn figure(seen: &Seen, rules: &[Vec<usize>]) -> Figure {
         values
     };
     let k: Vec<f64> = (first..=last).map(|k| k as f64).collect();
-    let per_rollout = held((first..last).map(|k| seen.share(k, EPOCH, 1)).collect());
+    let per_rollout = held((first..last).map(|k| trajectory.share(k, EPOCH, 1)).collect());
     let so_far = |k: usize| {
         let steps = (k + 1) * EPOCH as usize;
-        seen.states[..steps].iter().filter(|s| **s == 1).count() as f64 / steps as f64
+        trajectory.states[..steps].iter().filter(|s| **s == 1).count() as f64 / steps as f64
     };
-    let lambda = |i: usize| held((first..last).map(|k| seen.multipliers[k].as_slice()[i]).collect());
+    let lambda = |i: usize| held((first..last).map(|k| trajectory.multipliers[k].as_slice()[i]).collect());
     let stay = |yes: bool| {
         held(rules[first..last].iter().map(|rule| f64::from(u8::from((rule[1] == 1) == yes))).collect())
     };

@@ -55,8 +55,8 @@ pub(crate) fn b2(task: &FiniteTask<'_>) -> f64 {
     squared_bound(task.reward_vectors().into_iter().map(scaled), &bounds)
 }
 
-/// An execution, and what was seen of it.
-pub(crate) struct Seen {
+/// An execution with its multipliers and states.
+pub(crate) struct Trajectory {
     pub(crate) execution: Execution<usize>,
     /// λ₀, λ₁ … : one more than there are epochs.
     pub(crate) multipliers: Vec<Multipliers>,
@@ -64,7 +64,7 @@ pub(crate) struct Seen {
     pub(crate) states: Vec<u32>,
 }
 
-impl Seen {
+impl Trajectory {
     /// The share of rollout k that was spent in a state, if epochs have so many steps.
     pub(crate) fn share(&self, k: usize, length: u64, state: u32) -> f64 {
         let rollout = self.states.iter().skip(k * length as usize).take(length as usize);
@@ -85,7 +85,7 @@ pub(crate) fn run(
     epoch: EpochLength,
     steps: u64,
     plan: &Plan<'_>,
-) -> Result<Seen, Error> {
+) -> Result<Trajectory, Error> {
     let requirements = task.specification().requirements().to_vec();
     let agent = Agent::builder(requirements).step_size(eta).epoch(epoch);
     let mut agent = agent.scales(task.objective_scale(), task.scales()).build()?;
@@ -108,7 +108,7 @@ pub(crate) fn run(
     if let Some(failure) = exact.failure() {
         return Err(failure.into());
     }
-    Ok(Seen { execution, multipliers, states })
+    Ok(Trajectory { execution, multipliers, states })
 }
 
 #[cfg(test)]
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
     use crate::Share;
 
-    fn seen(task: &FiniteTask<'_>, eta: f64, epoch: EpochLength, steps: u64) -> Seen {
+    fn simulate(task: &FiniteTask<'_>, eta: f64, epoch: EpochLength, steps: u64) -> Trajectory {
         let stop = acrl_app::Stop::default();
         run(task, eta, epoch, steps, &Plan { quick: true, seed: 1, share: Share::hidden(&stop) }).unwrap()
     }
@@ -131,7 +131,7 @@ mod tests {
 
     /// A report of one run; `exact` is what is known of the model, `rewards` the vectors that can occur.
     fn report(
-        seen: &Seen,
+        trajectory: &Trajectory,
         task: &FiniteTask<'_>,
         exact: Option<ExactEvidence>,
         rewards: &[Vec<f64>],
@@ -139,7 +139,7 @@ mod tests {
         let (scales, tolerances) =
             (task.scales().to_vec(), task.scales().iter().map(|r| 0.005 * r).collect());
         let input = DiagnosisInput { scales, tolerances, exact, seen: rewards, ..DiagnosisInput::default() };
-        RunReport::new(task.specification(), std::slice::from_ref(&seen.execution), input).unwrap()
+        RunReport::new(task.specification(), std::slice::from_ref(&trajectory.execution), input).unwrap()
     }
 
     #[test]
@@ -159,7 +159,7 @@ mod tests {
         let actions = optimal_actions(&task, &[1.0, 1.0, 1.0]).unwrap();
         assert!(actions.iter().enumerate().all(|(s, actions)| actions.len() == model.choices(s).len()));
         // As in Fig. 3, multipliers stay close to 1.
-        let late = &seen(&task, ETA, EpochLength::Fixed(EPOCH), 10_000).multipliers[101..];
+        let late = &simulate(&task, ETA, EpochLength::Fixed(EPOCH), 10_000).multipliers[101..];
         assert!(late.iter().all(|l| l.as_slice().iter().all(|l| (0.7..=1.15).contains(l))));
     }
 
@@ -191,9 +191,9 @@ mod tests {
         let slack = slack(&task).lower;
         assert!((slack - 0.04).abs() < 1e-9, "strictly feasible");
         let diagnose = |epoch| {
-            let seen = seen(&task, ETA, epoch, 200_000);
+            let trajectory = simulate(&task, ETA, epoch, 200_000);
             let exact = ExactEvidence { feasible: true, slack, conflict: vec![] };
-            (report(&seen, &task, Some(exact), &[]).diagnosis, seen.execution.epoch)
+            (report(&trajectory, &task, Some(exact), &[]).diagnosis, trajectory.execution.epoch)
         };
         let (short, _) = diagnose(EpochLength::Fixed(10));
         assert_eq!((short.verdict, short.names.len()), (DiagnosisVerdict::EpochTooShort, 2));
@@ -203,9 +203,9 @@ mod tests {
         for (c, longest) in [(0.40, 8), (0.46, 32), (0.48, 64), (0.49, 128)] {
             let (model, specification) = monitoring(c).unwrap();
             let task = FiniteTask::new(&model, &specification).unwrap();
-            let seen = seen(&task, 0.05, EpochLength::Auto(1), 200_000);
-            assert!(seen.execution.epoch <= longest, "c {c}: epoch {}", seen.execution.epoch);
-            assert!(seen.shortfall(&task) <= 0.005, "c {c}: {}", seen.shortfall(&task));
+            let trajectory = simulate(&task, 0.05, EpochLength::Auto(1), 200_000);
+            assert!(trajectory.execution.epoch <= longest, "c {c}: epoch {}", trajectory.execution.epoch);
+            assert!(trajectory.shortfall(&task) <= 0.005, "c {c}: {}", trajectory.shortfall(&task));
         }
     }
 
@@ -220,15 +220,15 @@ mod tests {
         else {
             panic!("feasible")
         };
-        let seen = seen(&task, ETA, EpochLength::Auto(10), 200_000);
+        let trajectory = simulate(&task, ETA, EpochLength::Auto(10), 200_000);
         let (slack, conflict) = (conflict.slack.upper, conflict.names);
         let exact = Some(ExactEvidence { feasible: false, slack, conflict });
-        let diagnosis = report(&seen, &task, exact, &[]).diagnosis;
+        let diagnosis = report(&trajectory, &task, exact, &[]).diagnosis;
         assert_eq!(
             (diagnosis.verdict, diagnosis.names),
             (DiagnosisVerdict::Infeasible, vec!["r1".into(), "r2".into()])
         );
-        let diagnosis = report(&seen, &task, None, &task.reward_vectors()).diagnosis;
+        let diagnosis = report(&trajectory, &task, None, &task.reward_vectors()).diagnosis;
         assert_eq!(diagnosis.verdict, DiagnosisVerdict::Infeasible);
         assert!((diagnosis.evidence.seen_slack.unwrap() + 0.05).abs() < 1e-9);
     }

@@ -69,15 +69,7 @@ pub fn solve(
     control: &Control,
     observer: &mut dyn FnMut(&Event<'_>) -> ControlFlow<()>,
 ) -> Result<SolveResult, Error> {
-    solve_finite(FiniteProblem::of(name, input)?, settings, control, observer)
-}
-
-fn solve_finite(
-    problem: FiniteProblem,
-    settings: &SolveSettings,
-    control: &Control,
-    observer: &mut dyn FnMut(&Event<'_>) -> ControlFlow<()>,
-) -> Result<SolveResult, Error> {
+    let problem = FiniteProblem::of(name, input)?;
     let task = problem.task()?;
     let options = settings.options();
     let mut rounds = Rounds::new(settings, objective_sign(&task), control, observer);
