@@ -9,7 +9,7 @@ use acrl_exact::{Conflict, ExactPolicy, FiniteTask, Optimum, Slack, Solution, So
 use serde::Serialize;
 
 use crate::comparison::named_values;
-use crate::input::{FiniteProblem, Input};
+use crate::input::{FiniteProblem, Input, apply};
 use crate::options::ExecutionOptions;
 use crate::solve::objective_sign;
 use crate::{Error, bail};
@@ -33,7 +33,7 @@ pub struct CheckOptions {
 /// Checks the assumptions of the theorems for a finite problem. `name` is the input's name in messages.
 pub fn check(name: &str, input: Input, options: &CheckOptions) -> Result<CheckReport, Error> {
     let mut problem = FiniteProblem::of(name, input)?;
-    problem.apply(&options.execution, options.seed);
+    apply(&mut problem.run, &options.execution, options.seed);
     if problem.specification.requirements().is_empty() {
         bail!("{name}: there is no requirement to check: add one with --require");
     }

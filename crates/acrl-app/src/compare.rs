@@ -13,7 +13,7 @@ use acrl_learn::{Method, Stationary, Tabular, TabularConfig};
 use crate::compare_continuous;
 use crate::comparison::{Comparison, MethodEntry, MethodRun};
 use crate::control::{Control, Progress as _, Stop};
-use crate::input::{FiniteProblem, Input};
+use crate::input::{FiniteProblem, Input, apply};
 use crate::options::ExecutionOptions;
 use crate::run::{report, run_exact};
 use crate::solve::objective_sign;
@@ -79,7 +79,7 @@ pub fn compare(
     };
     problem.run.steps = problem.run.steps.max(STEPS);
     problem.run.runs = problem.run.runs.max(RUNS);
-    problem.apply(&options.execution, options.seed);
+    apply(&mut problem.run, &options.execution, options.seed);
     let task = problem.task()?;
     let train_steps = options.train_steps.or(problem.train.total_steps()).unwrap_or(TRAIN_STEPS);
     let contest = Contest {
@@ -102,6 +102,9 @@ struct Contest<'a> {
     stop: &'a Stop,
 }
 
+/// The training and the runs of a method.
+type Run<'a> = &'a dyn Fn() -> Result<Vec<MethodEntry>, Error>;
+
 impl Contest<'_> {
     /// All methods.
     fn hold(&self, control: &Control) -> Result<Comparison, Error> {
@@ -117,27 +120,19 @@ impl Contest<'_> {
             format!("the exact pi(lambda), epoch {epoch}"),
         )?);
         self.done(control)?;
-        let wanted = |method| self.methods.is_empty() || self.methods.contains(&method);
-        if wanted(Method::ACrl) {
-            methods.push(self.learned()?);
+        let learners: [(Method, Run<'_>); 5] = [
+            (Method::ACrl, &|| Ok(vec![self.learned()?])),
+            (Method::FixedWeights, &|| Ok(vec![self.fixed_weights()?])),
+            (Method::DualDescent, &|| Ok(vec![self.dual_descent(epoch)?])),
+            (Method::PrimalDual, &|| self.primal_dual()),
+            (Method::PrimalAveraging, &|| self.primal_averaging(epoch)),
+        ];
+        for (method, run) in learners {
+            if self.methods.is_empty() || self.methods.contains(&method) {
+                methods.extend(run()?);
+            }
+            self.done(control)?;
         }
-        self.done(control)?;
-        if wanted(Method::FixedWeights) {
-            methods.push(self.fixed_weights()?);
-        }
-        self.done(control)?;
-        if wanted(Method::DualDescent) {
-            methods.push(self.dual_descent(epoch)?);
-        }
-        self.done(control)?;
-        if wanted(Method::PrimalDual) {
-            methods.extend(self.primal_dual()?);
-        }
-        self.done(control)?;
-        if wanted(Method::PrimalAveraging) {
-            methods.extend(self.primal_averaging(epoch)?);
-        }
-        self.done(control)?;
         let (entry, optimum) = self.optimum()?.unzip();
         methods.extend(entry);
         self.done(control)?;
@@ -211,7 +206,7 @@ impl Contest<'_> {
         self.entry("dual descent, stopped", values, format!("the policy after {iterates} updates, kept"))
     }
 
-    fn primal_dual(&self) -> Result<[MethodEntry; 2], Error> {
+    fn primal_dual(&self) -> Result<Vec<MethodEntry>, Error> {
         let length = PrimalDualConfig::default().length;
         let settings =
             PrimalDualConfig { rollouts: (self.train_steps / length).max(1), ..PrimalDualConfig::default() };
@@ -223,13 +218,13 @@ impl Contest<'_> {
         })?;
         let (online, stopped) = both.into_iter().unzip();
         let note = |what| format!("{what} {} rollouts of {length} steps", settings.rollouts);
-        Ok([
+        Ok(vec![
             self.entry("primal-dual, online", online, note("averages over its"))?,
             self.entry("primal-dual, stopped", stopped, note("its last policy, kept after"))?,
         ])
     }
 
-    fn primal_averaging(&self, epoch: u64) -> Result<[MethodEntry; 3], Error> {
+    fn primal_averaging(&self, epoch: u64) -> Result<Vec<MethodEntry>, Error> {
         let (task, run) = (self.task, &self.problem.run);
         let epochs = (run.steps / epoch).max(1);
         let visits = visits(task, run.step_size(), epoch, epochs, &mut Rng::stream(run.seed, 0))?;
@@ -237,7 +232,7 @@ impl Contest<'_> {
         let weighted = self.frozen(&trajectory_weighted(task.model(), &visits.choices)?)?;
         let blocks = self.frozen(&Blocks::new(task.model(), &visits.rules, Blocks::LENGTH)?)?;
         let note = |what| format!("{what} of {epochs} epochs");
-        Ok([
+        Ok(vec![
             self.entry(
                 "primal averaging (by state)",
                 printed,

@@ -12,7 +12,7 @@ use crate::control::{Control, Progress as _, Stop};
 use crate::input::{ContinuousProblem, apply};
 use crate::occupancy::OccupancyGrid;
 use crate::run_policy::{Plan, PolicyRuns, advise, advised_executor, estimate};
-use crate::train::{TrainingRequest, begin, online, policy_file};
+use crate::train::{online, policy_file};
 
 /// Trainings of each method, where the command line does not say.
 const TRAININGS: usize = 3;
@@ -73,10 +73,9 @@ impl Contest<'_> {
     ) -> Result<Vec<Contestant>, Error> {
         let jobs: Vec<(Method, u64)> =
             methods.iter().flat_map(|method| self.seeds.iter().map(|seed| (*method, *seed))).collect();
-        let begun = jobs.iter().map(|(method, seed)| {
-            let request =
-                TrainingRequest { method: *method, learner: self.problem.train.learner, steps: self.steps };
-            Ok((begin(self.problem, self.task, &request, *seed)?, *seed))
+        let begun = jobs.iter().map(|&(method, seed)| {
+            let train = &self.problem.train;
+            Ok((Training::new(self.task, train, (method, train.learner), self.steps, seed)?, seed))
         });
         let begun = begun.collect::<Result<Vec<_>, Error>>()?;
         control.begin(begun.iter().map(|(training, _)| training.iterations()).sum());
@@ -128,7 +127,8 @@ impl Contest<'_> {
             methods.extend(lines(same, self.task, run.tolerance)?);
             rest = others;
         }
-        let ours = contestants.iter().find(|c| c.training.method() == Training::A_CRL);
+        let mut all_ours = contestants.iter().filter(|c| c.training.method() == Training::A_CRL);
+        let ours = all_ours.clone().next();
         Ok(Comparison {
             steps: run.steps,
             runs: run.runs,
@@ -142,17 +142,11 @@ impl Contest<'_> {
             optimum: ours.and_then(|c| estimate(self.task, &c.file)),
             best: "the best mixture of the long-run averages of A-CRL's policy",
             methods,
-            good: !self.stop.requested() && every_training(contestants),
+            good: !self.stop.requested() && all_ours.all(|c| c.report.met()),
             stopped: self.stop.requested(),
             end_components: 1,
         })
     }
-}
-
-/// Whether A-CRL meets every requirement by its certificate, whatever the seed of the training.
-fn every_training(contestants: &[Contestant]) -> bool {
-    let mut ours = contestants.iter().filter(|c| c.training.method() == Training::A_CRL);
-    ours.all(|c| c.report.met())
 }
 
 /// The lines of one method, over its trainings: what is left of it, and what it had while it trained if that is what it

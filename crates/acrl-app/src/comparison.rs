@@ -1,10 +1,10 @@
 //! The result of a comparison and its page.
 
 use acrl::{Named, Specification, Transient, Values};
-use acrl_report::number;
 use acrl_report::run_figures::colours;
-use acrl_report::run_page::{machine, yes_no};
-use acrl_report::{Axis, Bar, Bars, Block, Cell, Colour, Figure, Panel, Plot, Report, Table as Grid, Tone};
+use acrl_report::run_page::{machine, pairs};
+use acrl_report::{Axis, Bar, Bars, Block, Cell, Colour, Figure, Panel, Plot, Report, Table, Tone};
+use acrl_report::{bound, number};
 use serde::Serialize;
 
 use crate::Error;
@@ -159,72 +159,70 @@ pub(crate) fn named_values(specification: &Specification, values: &Values) -> Na
     first.into_iter().chain(rest).collect()
 }
 
-/// "3 runs of 200000 steps; …".
-pub fn amounts(comparison: &Comparison) -> String {
-    let trainings = match comparison.train_seeds {
-        1 => String::new(),
-        n => format!(" of each of {n} training runs"),
-    };
-    format!(
-        "{} runs{trainings} of {} steps; learning methods train on {} steps",
-        comparison.runs, comparison.steps, comparison.train_steps
-    )
-}
+impl Comparison {
+    /// "3 runs of 200000 steps; …".
+    pub fn amounts(&self) -> String {
+        let trainings = match self.train_seeds {
+            1 => String::new(),
+            n => format!(" of each of {n} training runs"),
+        };
+        format!(
+            "{} runs{trainings} of {} steps; learning methods train on {} steps",
+            self.runs, self.steps, self.train_steps
+        )
+    }
 
-/// The goal of each column.
-pub fn goals(specification: &Specification) -> Vec<String> {
-    let objective = specification.objective().map(|o| if o.sign() > 0.0 { "max" } else { "min" }.to_owned());
-    let relation = |r: &acrl::Requirement| {
-        format!("{} {}", if r.sign() > 0.0 { ">=" } else { "<=" }, number(r.bound(), 4))
-    };
-    objective.into_iter().chain(specification.requirements().iter().map(relation)).collect()
-}
+    /// The averages of each method, and how far they miss the requirements; the goals come first.
+    pub fn table(&self) -> Table {
+        let names =
+            self.methods.first().into_iter().flat_map(|first| first.averages.iter().map(|(name, _)| name));
+        let mut header = vec!["average over runs"];
+        header.extend(names);
+        header.extend(["met", "worst violation", "worst transient", "settled after"]);
+        let objective =
+            self.specification.objective().map(|o| if o.sign() > 0.0 { "max" } else { "min" }.to_owned());
+        let bounds = self.specification.requirements().iter().map(|r| bound(r.direction(), r.bound(), 4));
+        let goals = std::iter::once(String::new()).chain(objective).chain(bounds);
+        let mut rows: Vec<Vec<Cell>> = vec![goals.map(|goal| Cell::new(goal, Tone::Faint)).collect()];
+        let miss = |value: Option<f64>| value.map_or("-".to_owned(), |v| number(v.max(0.0), 2));
+        rows.extend(self.methods.iter().map(|entry| {
+            let mut row = vec![entry.method.into()];
+            row.extend(entry.averages.iter().map(|(_, v)| number(*v, 4).into()));
+            row.push(Cell::yes_no(entry.met));
+            row.push(miss(entry.violation.or(Some(0.0))).into());
+            row.push(miss(entry.transient).into());
+            row.push(entry.met_from.map_or("-".to_owned(), |step| step.to_string()).into());
+            row
+        }));
+        rows[0].resize(header.len(), "".into());
+        let legend = format!(
+            "worst violation: of any requirement in any run, as a share of its range; met: at most {}; worst transient: \
+             the largest violation of running averages after the first tenth; settled after: first step from which all \
+             runs stay within tolerance",
+            number(self.tolerance, 3)
+        );
+        Table::new(header, rows, legend)
+    }
 
-/// The cells of a method after its averages.
-pub fn standing(entry: &MethodEntry) -> [String; 3] {
-    let miss = |value: Option<f64>| value.map_or("-".to_owned(), |v| number(v.max(0.0), 2));
-    [
-        miss(entry.violation.or(Some(0.0))),
-        miss(entry.transient),
-        entry.met_from.map_or("-".to_owned(), |step| step.to_string()),
-    ]
-}
-
-/// The columns of [`standing`].
-pub const COLUMNS: [&str; 3] = ["worst violation", "worst transient", "settled after"];
-
-/// An explanation of the columns.
-pub fn legend(tolerance: f64) -> String {
-    format!(
-        "worst violation: of any requirement in any run, as a share of its range; met: at most {}; worst transient: the \
-         largest violation of running averages after the first tenth; settled after: first step from which all runs \
-         stay within tolerance",
-        number(tolerance, 3)
-    )
-}
-
-/// The table of a page.
-fn grid(comparison: &Comparison) -> Grid {
-    let cell = |text: String, tone| Cell { text, tone };
-    let names =
-        comparison.methods.first().map(|first| first.averages.iter().map(|(name, _)| name.to_owned()));
-    let mut header = vec!["average over runs".to_owned()];
-    header.extend(names.into_iter().flatten());
-    header.push("met".to_owned());
-    header.extend(COLUMNS.map(str::to_owned));
-    let mut goals: Vec<Cell> = std::iter::once(String::new())
-        .chain(goals(&comparison.specification))
-        .map(|goal| cell(goal.replace(">=", "≥").replace("<=", "≤"), Tone::Faint))
-        .collect();
-    goals.resize(header.len(), cell(String::new(), Tone::Faint));
-    let rows = comparison.methods.iter().map(|entry| {
-        let mut row = vec![cell(entry.method.to_owned(), Tone::Plain)];
-        row.extend(entry.averages.iter().map(|(_, v)| cell(number(*v, 4), Tone::Plain)));
-        row.push(yes_no(entry.met));
-        row.extend(standing(entry).map(|text| cell(text, Tone::Plain)));
-        row
-    });
-    Grid { rows: std::iter::once(goals).chain(rows).collect(), header, note: legend(comparison.tolerance) }
+    /// The page on it. `input` is what was compared on, `command` what makes it again.
+    pub fn page(&self, input: &str, command: &str) -> Report {
+        let met: Vec<&str> = self.methods.iter().filter(|m| m.met).map(|m| m.method).collect();
+        let lead = match met.is_empty() {
+            true => "No method meets every requirement in every run.".to_owned(),
+            false => format!("Every requirement is met in every run by: {}.", met.join("; ")),
+        };
+        let mut blocks = vec![Block::Table(self.table()), Block::Figure(margins(self))];
+        blocks.push(Block::Heading("The methods".to_owned()));
+        let about = |entry: &MethodEntry| Block::Text(format!("{}: {}.", entry.method, entry.note));
+        blocks.extend(self.methods.iter().map(about));
+        let step_size = number(self.step_size, 4);
+        let mut facts =
+            pairs([("input", input.to_owned()), ("runs", self.amounts()), ("step size", step_size)]);
+        facts.extend(pairs(self.learner.map(|learner| ("learner", learner.to_owned()))));
+        facts.extend(machine(Some(self.seed)));
+        let title = format!("{input}: methods compared");
+        Report { title, lead, good: None, blocks, facts, command: command.to_owned() }
+    }
 }
 
 /// How far each method is from what is required, and the objective that it has.
@@ -233,77 +231,30 @@ pub(crate) fn margins(comparison: &Comparison) -> Figure {
     let methods = &comparison.methods;
     let categories: Vec<String> = methods.iter().map(|entry| entry.method.to_owned()).collect();
     let colours = colours(specification);
-    let bars = specification.requirements().iter().enumerate().map(|(i, r)| Bar {
+    let margins = specification.requirements().iter().enumerate().map(|(i, r)| Bar {
         name: r.name().to_owned(),
         colour: colours[i],
         values: methods.iter().map(|entry| entry.margins[i][0]).collect(),
         ranges: methods.iter().map(|entry| (entry.margins[i][1], entry.margins[i][2])).collect(),
     });
-    let axis = |label: &str| Axis { label: label.to_owned(), ..Axis::default() };
-    let mut panels = vec![Panel {
-        title: "Margin over each requirement".to_owned(),
-        plot: Plot::Bars(Bars {
-            categories: categories.clone(),
-            y: axis("average − bound, share of range"),
-            bars: bars.collect(),
-            bounds: vec![Some(0.0); methods.len()],
-        }),
-    }];
+    let bars = |y: Axis, bars, bounds| Plot::Bars(Bars { categories: categories.clone(), y, bars, bounds });
+    let y = Axis::new("average − bound, share of range");
+    let required = vec![Some(0.0); methods.len()];
+    let mut panels = vec![Panel::new("Margin over each requirement", bars(y, margins.collect(), required))];
     if let Some(objective) = specification.objective() {
         let average =
             |entry: &MethodEntry| entry.averages.get(&objective.reward).copied().unwrap_or(f64::NAN);
         let best = comparison.optimum.map(|v| format!("; {} is {}", comparison.best, number(v, 4)));
-        panels.push(Panel {
-            title: format!("the objective, {}{}", objective.reward, best.unwrap_or_default()),
-            plot: Plot::Bars(Bars {
-                categories,
-                y: axis(&objective.reward),
-                bars: vec![Bar {
-                    name: objective.reward.clone(),
-                    colour: Colour::Grey,
-                    values: methods.iter().map(average).collect(),
-                    ranges: Vec::new(),
-                }],
-                bounds: Vec::new(),
-            }),
-        });
+        let title = format!("the objective, {}{}", objective.reward, best.unwrap_or_default());
+        let bar = Bar {
+            name: objective.reward.clone(),
+            colour: Colour::Grey,
+            values: methods.iter().map(average).collect(),
+            ranges: Vec::new(),
+        };
+        panels.push(Panel::new(title, bars(Axis::new(&objective.reward), vec![bar], Vec::new())));
     }
-    Figure {
-        name: "comparison".to_owned(),
-        title: "Comparison of methods".to_owned(),
-        caption: "Bars are means over runs and reach below 0 where a requirement is missed; whiskers go from the worst \
-                  run to the best."
-            .to_owned(),
-        columns: 1,
-        panels,
-    }
-}
-
-impl Comparison {
-    /// The page on it. `input` is what was compared on, `command` what makes it again.
-    pub fn page(&self, input: &str, command: &str) -> Report {
-        page(self, input, command.to_owned())
-    }
-}
-
-fn page(comparison: &Comparison, input: &str, command: String) -> Report {
-    let met: Vec<&str> = comparison.methods.iter().filter(|m| m.met).map(|m| m.method).collect();
-    let lead = if met.is_empty() {
-        "No method meets every requirement in every run.".to_owned()
-    } else {
-        format!("Every requirement is met in every run by: {}.", met.join("; "))
-    };
-    let mut blocks = vec![Block::Table(grid(comparison)), Block::Figure(margins(comparison))];
-    blocks.push(Block::Heading("The methods".to_owned()));
-    let about = |entry: &MethodEntry| Block::Text(format!("{}: {}.", entry.method, entry.note));
-    blocks.extend(comparison.methods.iter().map(about));
-    let mut facts = vec![
-        ("input".to_owned(), input.to_owned()),
-        ("runs".to_owned(), amounts(comparison)),
-        ("step size".to_owned(), number(comparison.step_size, 4)),
-    ];
-    facts.extend(comparison.learner.map(|learner| ("learner".to_owned(), learner.to_owned())));
-    facts.extend(machine(comparison.seed));
-    let title = format!("{input}: methods compared");
-    Report { title, lead, good: None, blocks, facts, command }
+    let caption = "Bars are means over runs and reach below 0 where a requirement is missed; whiskers go from the worst \
+                   run to the best.";
+    Figure::new("comparison", "Comparison of methods", caption, 1, panels)
 }

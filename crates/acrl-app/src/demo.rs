@@ -5,18 +5,18 @@ use std::path::Path;
 use std::time::Instant;
 
 use acrl::{Executor, Requirement, RunReport, Specification, VecTask};
-use acrl_envs::{Problem, Source, bundled};
-use acrl_learn::{Method, TrainSettings, Training};
-use acrl_report::run_page::{RunSummary, executor_line, machine};
-use acrl_report::{Block, Cell, Figure, Report, Table as Grid, Tone, number};
+use acrl_learn::{Method, Training};
+use acrl_report::run_page::{RunSummary, executor_line, machine, pairs};
+use acrl_report::{Block, Cell, Report, Table, Tone, bound, number};
 use serde::Serialize;
 
 use crate::compare_continuous::{Contest, Contestant};
 use crate::comparison::{Comparison, margins};
 use crate::control::{Control, Progress as _};
-use crate::input::ContinuousProblem;
+use crate::input::{ContinuousProblem, Input};
 use crate::occupancy::OccupancyGrid;
 use crate::plane::Plane;
+use crate::problems::problem_text;
 use crate::run_policy::{Plan, PolicyRuns, advised_executor, training_line};
 use crate::{Context as _, Error, bail};
 
@@ -62,9 +62,9 @@ pub struct Demo {
     /// Environment steps of the training of A-CRL.
     #[serde(skip)]
     pub train_steps: u64,
-    /// Header and rows of the table by requirement.
+    /// The table by requirement.
     #[serde(skip)]
-    pub table: (Vec<String>, Vec<Vec<Judged>>),
+    pub table: Table,
 }
 
 /// Trains A-CRL and the baselines on the four regions, runs them, and runs the same policy with other requirements.
@@ -72,7 +72,8 @@ pub fn demo(options: &DemoOptions<'_>, control: &Control) -> Result<Demo, Error>
     let (begin, folder) = (Instant::now(), options.out_dir);
     // Before the work, so that a folder that cannot be created costs no result.
     std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
-    let mut problem = problem()?;
+    let input = Input::from_problem(problem_text(PROBLEM)?.to_owned(), Path::new(PROBLEM), false)?;
+    let Input::Continuous(mut problem) = input else { bail!("{PROBLEM} is not continuous") };
     problem.run.seed = options.seed.unwrap_or(problem.run.seed);
     problem.run.runs = RUNS;
     let task = VecTask::new(problem.environment.batch(), problem.specification.clone())?;
@@ -124,20 +125,6 @@ pub fn demo(options: &DemoOptions<'_>, control: &Control) -> Result<Demo, Error>
     })
 }
 
-fn problem() -> Result<ContinuousProblem, Error> {
-    let bundled =
-        bundled().iter().find(|problem| problem.name == PROBLEM).context("the problem is not bundled")?;
-    let problem = Problem::parse(bundled.text)?;
-    let Source::Continuous(environment) = problem.source else { bail!("{PROBLEM} is not continuous") };
-    Ok(ContinuousProblem {
-        text: bundled.text.to_owned(),
-        environment,
-        specification: problem.specification,
-        run: problem.run,
-        train: TrainSettings::read(&problem.train, true)?,
-    })
-}
-
 /// The same requirements with other bounds.
 fn changed(specification: &Specification) -> Result<Specification, Error> {
     let mut changed = specification.clone();
@@ -162,53 +149,40 @@ fn shown(comparison: &Comparison) -> impl Iterator<Item = (&'static str, usize)>
         .map(|(index, entry)| (entry.method.trim_end_matches(", stopped"), index))
 }
 
-/// The note below the table.
-pub const NOTE: &str = "Means over runs, marked by whether the worst run meets the requirement too. Baselines trained on the same \
-                    steps; shown is the policy that each is left with.";
-
-/// The text of a cell, and whether that is good, where it is judged.
-pub type Judged = (String, Option<bool>);
-
-/// ">=" or "<=" and the bound.
-fn relation(requirement: &Requirement) -> String {
-    let sign = if requirement.sign() > 0.0 { ">=" } else { "<=" };
-    format!("{sign} {}", number(requirement.bound(), 4))
-}
-
 /// A share of the time.
 fn share(value: f64) -> String {
     format!("{value:.3}")
 }
 
 /// The table by requirement: its bound, A-CRL on average and in the worst run, and each baseline on average.
-fn table(task: &VecTask<'_>, ours: &Contestant, comparison: &Comparison) -> (Vec<String>, Vec<Vec<Judged>>) {
-    let mut header: Vec<String> = ["", "bound", "A-CRL", "worst run"].map(str::to_owned).to_vec();
-    header.extend(shown(comparison).map(|(name, _)| name.to_owned()));
-    let mut rows = Vec::new();
+fn table(task: &VecTask<'_>, ours: &Contestant, comparison: &Comparison) -> Table {
+    let judged = |text: String, good: bool| Cell::new(text, if good { Tone::Good } else { Tone::Bad });
+    let mut header = vec!["", "bound", "A-CRL", "worst run"];
+    header.extend(shown(comparison).map(|(name, _)| name));
+    let mut rows: Vec<Vec<Cell>> = Vec::new();
     for (i, r) in task.specification().requirements().iter().enumerate() {
         let entry = ours.report.requirements.get(r.name());
         let (average, worst) = entry.map_or((f64::NAN, f64::NAN), |e| (e.average, e.worst));
-        let mut row = vec![
-            (r.name().to_owned(), None),
-            (relation(r), None),
-            (share(average), None),
-            (share(worst), entry.map(|e| e.met)),
-        ];
-        for (_, index) in shown(comparison) {
+        let mut row: Vec<Cell> =
+            vec![r.name().into(), bound(r.direction(), r.bound(), 4).into(), share(average).into()];
+        row.push(entry.map_or(share(worst).into(), |e| judged(share(worst), e.met)));
+        row.extend(shown(comparison).map(|(_, index)| {
             let line = &comparison.methods[index];
             let average = line.averages.get(r.name()).copied().unwrap_or(f64::NAN);
-            row.push((share(average), Some(line.margin(i) >= -comparison.tolerance)));
-        }
+            judged(share(average), line.margin(i) >= -comparison.tolerance)
+        }));
         rows.push(row);
     }
     // A method may meet each requirement in some run, and all of them in none.
-    let runs = |[met, of]: [usize; 2]| (format!("{met} of {of}"), Some(met == of));
-    let mut last = vec![("runs met".to_owned(), None), (String::new(), None), (String::new(), None)];
-    let lines = || comparison.methods.iter();
-    last.extend(lines().filter(|line| line.method == "A-CRL").map(|line| runs(line.runs_met)));
+    let runs = |[met, of]: [usize; 2]| judged(format!("{met} of {of}"), met == of);
+    let mut last: Vec<Cell> = ["runs met", "", ""].map(Cell::from).into();
+    let ours = comparison.methods.iter().filter(|line| line.method == "A-CRL");
+    last.extend(ours.map(|line| runs(line.runs_met)));
     last.extend(shown(comparison).map(|(_, index)| runs(comparison.methods[index].runs_met)));
     rows.push(last);
-    (header, rows)
+    let note = "Means over runs, marked by whether the worst run meets the requirement too. Baselines trained on the same \
+                steps; shown is the policy that each is left with.";
+    Table::new(header, rows, note)
 }
 
 fn page(
@@ -234,19 +208,8 @@ fn page(
         tolerance,
     };
     let plane = Plane::new(&problem.environment).context("the demo is in the plane")?;
-    let (header, rows) = table(task, ours, comparison);
-    let tone = |good: Option<bool>| match good {
-        Some(true) => Tone::Good,
-        Some(false) => Tone::Bad,
-        None => Tone::Plain,
-    };
-    let cell =
-        |(text, good): (String, Option<bool>)| Cell { text: text.replace(">=", "≥"), tone: tone(good) };
-    let beside = Grid {
-        header,
-        rows: rows.into_iter().map(|row| row.into_iter().map(cell).collect()).collect(),
-        note: format!("{NOTE} What they had while they trained is in the figure (online)."),
-    };
+    let mut by_method = table(task, ours, comparison);
+    by_method.note += " What they had while they trained is in the figure (online).";
     let text = |text: &str| Block::Text(text.to_owned());
     let heading = |text: &str| Block::Heading(text.to_owned());
     let mut blocks = vec![
@@ -255,7 +218,7 @@ fn page(
              of the four rewards makes it do that. One policy π(s, λ) was trained for all multipliers λ; as it runs, each \
              multiplier rises while its region is behind and falls while it is ahead.",
         ),
-        Block::Table(beside),
+        Block::Table(by_method),
         Block::Figure(margins(comparison)),
         heading("How it gets there"),
     ];
@@ -271,17 +234,17 @@ fn page(
     blocks.push(Block::Table(second.table()));
     blocks.extend(second.figures("changed-").into_iter().take(2).map(Block::Figure));
     let map = again.executed.occupancy.as_ref().map(|o| plane.occupancy("changed-occupancy", o));
-    blocks.extend(map.map(|figure: Figure| Block::Figure(figure)));
-    let mut facts = vec![
-        ("problem".to_owned(), PROBLEM.to_owned()),
-        ("trained".to_owned(), training_line(&ours.file.training)),
-        ("executor".to_owned(), executor_line(executor)),
-        ("step size".to_owned(), number(ours.run.step_size(), 4)),
-        ("tolerance".to_owned(), number(tolerance, 3)),
-        ("epoch".to_owned(), format!("{} at the end", ours.report.epoch)),
-        ("took".to_owned(), format!("{} s", number(seconds, 2))),
-    ];
-    facts.extend(machine(ours.run.seed));
+    blocks.extend(map.map(Block::Figure));
+    let mut facts = pairs([
+        ("problem", PROBLEM.to_owned()),
+        ("trained", training_line(&ours.file.training)),
+        ("executor", executor_line(executor)),
+        ("step size", number(ours.run.step_size(), 4)),
+        ("tolerance", number(tolerance, 3)),
+        ("epoch", format!("{} at the end", ours.report.epoch)),
+        ("took", format!("{} s", number(seconds, 2))),
+    ]);
+    facts.extend(machine(Some(ours.run.seed)));
     Ok(Report {
         title: "One policy, every requirement".to_owned(),
         lead: format!(

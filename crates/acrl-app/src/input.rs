@@ -155,7 +155,7 @@ impl Input {
     }
 
     /// A problem file, or the one that a policy embeds, whose `[train]` is of no use any more.
-    fn from_problem(text: String, path: &Path, embedded: bool) -> Result<Self, Error> {
+    pub(crate) fn from_problem(text: String, path: &Path, embedded: bool) -> Result<Self, Error> {
         let problem = Problem::parse(&text).with_context(|| path.display().to_string())?;
         let Problem { source, specification, run, train, .. } = problem;
         let continuous = matches!(source, acrl_envs::Source::Continuous(_));
@@ -265,11 +265,6 @@ impl FiniteProblem {
                 "{name} is a trained policy, expected a finite problem or model; run it with: acrl run {name}"
             ),
         }
-    }
-
-    /// Lets the command line override the problem's settings.
-    pub(crate) fn apply(&mut self, execution: &ExecutionOptions, seed: Option<u64>) {
-        apply(&mut self.run, execution, seed);
     }
 
     /// The model with what is required of it.

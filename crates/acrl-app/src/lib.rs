@@ -31,9 +31,9 @@
 pub mod check;
 mod compare;
 mod compare_continuous;
-pub mod comparison;
+mod comparison;
 mod control;
-pub mod demo;
+mod demo;
 mod error;
 mod event_log;
 mod input;

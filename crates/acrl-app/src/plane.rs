@@ -28,29 +28,19 @@ pub(crate) struct Plane<'a> {
 impl<'a> Plane<'a> {
     /// `None` if the environment is not in the plane.
     pub(crate) fn new(environment: &'a Continuous) -> Option<Self> {
-        match environment {
+        let (width, height, regions, home, longest, velocity) = match environment {
             Continuous::Planar(planar) => {
                 let p = planar.parameters();
-                Some(Self {
-                    area: Area { x: (0.0, p.width), y: (0.0, p.height) },
-                    regions: &p.regions,
-                    home: p.home.as_ref(),
-                    longest: p.speed_limit,
-                    velocity: "velocity",
-                })
+                (p.width, p.height, &p.regions, &p.home, p.speed_limit, "velocity")
             }
             Continuous::Drone(drone) => {
                 let p = drone.parameters();
-                Some(Self {
-                    area: Area { x: (0.0, p.width), y: (0.0, p.height) },
-                    regions: &p.regions,
-                    home: p.home.as_ref(),
-                    longest: Some(p.thrust),
-                    velocity: "thrust (at rest, no wind)",
-                })
+                (p.width, p.height, &p.regions, &p.home, Some(p.thrust), "thrust (at rest, no wind)")
             }
-            Continuous::Wireless(_) | Continuous::External(_) => None,
-        }
+            Continuous::Wireless(_) | Continuous::External(_) => return None,
+        };
+        let area = Area { x: (0.0, width), y: (0.0, height) };
+        Some(Self { area, regions, home: home.as_ref(), longest, velocity })
     }
 
     fn regions(&self) -> Vec<Region> {
@@ -72,21 +62,14 @@ impl<'a> Plane<'a> {
 
     /// Where the runs spent their time.
     pub(crate) fn occupancy(&self, name: &str, occupancy: &OccupancyGrid) -> Figure {
-        Figure {
-            name: name.to_owned(),
-            title: "Where the time goes".to_owned(),
-            caption: "The share of the time of all runs that was spent in each cell, in per cent.".to_owned(),
-            columns: 1,
-            panels: vec![Panel {
-                title: String::new(),
-                plot: Plot::Heat(Heat {
-                    area: self.area,
-                    regions: self.regions(),
-                    columns: OccupancyGrid::CELLS,
-                    shares: occupancy.shares(),
-                }),
-            }],
-        }
+        let heat = Heat {
+            area: self.area,
+            regions: self.regions(),
+            columns: OccupancyGrid::CELLS,
+            shares: occupancy.shares(),
+        };
+        let caption = "The share of the time of all runs that was spent in each cell, in per cent.";
+        Figure::new(name, "Where the time goes", caption, 1, vec![Panel::new("", Plot::Heat(heat))])
     }
 
     /// The policy at these multipliers, which can be moved in the page if it is a network.
@@ -111,27 +94,20 @@ impl<'a> Plane<'a> {
             Some(model) => (sliders.collect(), Some(model)),
             None => (Vec::new(), None),
         };
-        let moved = if model.is_some() { " Move a multiplier and watch the policy turn." } else { "" };
-        Ok(Figure {
-            name: name.to_owned(),
-            title: "The policy π(s, λ)".to_owned(),
-            caption: format!(
-                "What π(s, λ) does in each place, its {}, at first for the mean multipliers of the runs, which change all \
-                 the time.{moved}",
-                self.velocity
-            ),
-            columns: 1,
-            panels: vec![Panel {
-                title: String::new(),
-                plot: Plot::Field(Field {
-                    area: self.area,
-                    regions: self.regions(),
-                    arrows: self.arrows(task, policy, multipliers)?,
-                    sliders,
-                    model,
-                }),
-            }],
-        })
+        let moved = if model.is_some() { " Move a multiplier to update the vectors." } else { "" };
+        let field = Field {
+            area: self.area,
+            regions: self.regions(),
+            arrows: self.arrows(task, policy, multipliers)?,
+            sliders,
+            model,
+        };
+        let caption = format!(
+            "What π(s, λ) does in each place, its {}, at first for the mean multipliers of the runs, which change all \
+             the time.{moved}",
+            self.velocity
+        );
+        Ok(Figure::new(name, "The policy π(s, λ)", &caption, 1, vec![Panel::new("", Plot::Field(field))]))
     }
 
     /// The figures of some runs of a policy: arrows at the mean multipliers, and where the time went.

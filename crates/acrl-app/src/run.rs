@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::control::{Control, Progress as _, Stop};
 use crate::event_log::EventLog;
-use crate::input::{FiniteExecutor, FiniteProblem, Input, SolvedPolicy};
+use crate::input::{FiniteExecutor, FiniteProblem, Input, SolvedPolicy, apply};
 use crate::options::{ExecutionOptions, InitMultipliers};
 use crate::run_folder::RunWriter;
 use crate::run_policy::{self, PolicyRun};
@@ -59,10 +59,16 @@ pub struct RunFiles<'a> {
 }
 
 impl RunFiles<'_> {
-    pub(crate) fn open(&self, stop: &Stop) -> Result<(Option<EventLog>, Option<RunWriter>), Error> {
+    /// Creates the log and the folder, in which the runs begin.
+    pub(crate) fn open(
+        &self,
+        specification: &Specification,
+        steps: u64,
+        stop: &Stop,
+    ) -> Result<(Option<EventLog>, Option<RunWriter>), Error> {
         let log = self.log.map(|path| EventLog::create(path, stop.clone())).transpose()?;
-        let folder = self.out_dir.map(|path| RunWriter::create(path, self.replace, stop.clone()));
-        Ok((log, folder.transpose()?))
+        let folder = |path| RunWriter::create(path, self.replace, specification, steps, stop.clone());
+        Ok((log, self.out_dir.map(folder).transpose()?))
     }
 }
 
@@ -164,13 +170,10 @@ fn run_finite(
     ] {
         ensure!(!given, "{flag} is for policies that were trained; {name} is a finite model");
     }
-    problem.apply(&options.execution, options.seed);
+    apply(&mut problem.run, &options.execution, options.seed);
     prepare(name, &mut problem, options.time_sharing)?;
     let task = problem.task()?;
-    let (mut log, mut folder) = files.open(&control.stop)?;
-    if let Some(folder) = &mut folder {
-        folder.begin(task.specification(), problem.run.steps);
-    }
+    let (mut log, mut folder) = files.open(task.specification(), problem.run.steps, &control.stop)?;
     control.begin(problem.run.steps.saturating_mul(problem.run.runs as u64));
     let live = folder.as_mut().map(|folder| &mut folder.log);
     let (executions, history) = run_exact(&problem, &task, log.as_mut(), live, control)?;
@@ -222,7 +225,7 @@ fn prepare(name: &str, problem: &mut FiniteProblem, time_sharing: bool) -> Resul
     );
     ensure!(
         !time_sharing || before == now,
-        "--time-sharing cannot take other bounds: its shares are for those it was solved with; leave it out, or solve again"
+        "--time-sharing cannot take other bounds: its shares are for the bounds it was solved with; leave it out, or solve again"
     );
     if problem.run.step_size.is_none() {
         // It starts where the multipliers belong, or near that if there are several parts, each with its own; large steps
@@ -262,14 +265,14 @@ impl Run {
         self.history.snapshots()
     }
 
+    /// The results as they are shown.
+    pub fn summary(&self) -> RunSummary<'_> {
+        let Self { specification, report, history, tolerance, .. } = self;
+        RunSummary { specification, report, history, tolerance: *tolerance }
+    }
+
     /// The page of the run. `input` is what was run, `command` repeats it.
     pub fn page(&self, input: &str, command: &str) -> Report {
-        let summary = RunSummary {
-            specification: &self.specification,
-            report: &self.report,
-            history: &self.history,
-            tolerance: self.tolerance,
-        };
         let policy = self.policy.as_ref();
         let notes = Notes {
             step_size: self.step_size,
@@ -279,7 +282,7 @@ impl Run {
             advice: self.advice.clone(),
             stopped: self.stopped,
         };
-        run_page(input, &summary, notes, self.pictures.clone(), command.to_owned())
+        run_page(input, &self.summary(), notes, self.pictures.clone(), command.to_owned())
     }
 }
 
@@ -487,48 +490,53 @@ impl Observer for ProgressObserver<'_> {
     }
 }
 
-/// What to do about it, in a sentence.
-fn advice(report: &RunReport, problem: &FiniteProblem, task: &FiniteTask<'_>) -> Option<String> {
+/// The advice that is the same for exact and trained policies, in a sentence: on epochs that are too
+/// short or too long.
+pub(crate) fn epoch_advice(report: &RunReport, epoch: EpochLength) -> Option<String> {
     let names = report.diagnosis.names.join(", ");
+    match (report.diagnosis.verdict, epoch) {
+        (DiagnosisVerdict::EpochTooShort, EpochLength::Auto(_)) => Some(format!(
+            "The multipliers of {names} still grow and the epoch is still being lengthened: take more --steps."
+        )),
+        (DiagnosisVerdict::Converging, _) if report.diagnosis.evidence.updates == 0 => {
+            Some("The epoch is longer than the run: take a shorter --epoch or more --steps.".to_owned())
+        }
+        _ => None,
+    }
+}
+
+/// What to do about a requirement that is not met, in a sentence.
+fn advice(report: &RunReport, problem: &FiniteProblem, task: &FiniteTask<'_>) -> Option<String> {
+    let (verdict, names) = (report.diagnosis.verdict, report.diagnosis.names.join(", "));
     let parts = task.structure().end_components.len();
-    let auto = matches!(problem.run.epoch_length(), EpochLength::Auto(_));
     let updates = report.diagnosis.evidence.updates;
-    Some(match report.diagnosis.verdict {
-        DiagnosisVerdict::Met => return None,
-        DiagnosisVerdict::Infeasible if parts > 1 => format!(
-            "Infeasible on a single path: the model has {parts} separate end components, and a run ends in one of \
-             them; acrl solve gives the expected values."
-        ),
-        DiagnosisVerdict::EpochTooShort
-        | DiagnosisVerdict::Converging
-        | DiagnosisVerdict::PolicyInsufficient
-            if parts > 1 =>
-        {
-            format!(
+    if parts > 1 && verdict != DiagnosisVerdict::Met {
+        return Some(match verdict {
+            DiagnosisVerdict::Infeasible => format!(
+                "Infeasible on a single path: the model has {parts} separate end components, and a run ends in one of \
+                 them; acrl solve gives the expected values."
+            ),
+            _ => format!(
                 "The model has {parts} separate end components, and this run ended in one that does not meet {names}; \
-             acrl solve gives the optimum on almost every path."
-            )
-        }
-        DiagnosisVerdict::Converging if updates == 0 => {
-            "The epoch is longer than the run: take a shorter --epoch or more --steps.".to_owned()
-        }
-        DiagnosisVerdict::Converging if updates < 20 => {
-            format!(
-                "Too early to tell: {} of the multipliers so far; take more --steps.",
-                count(updates, "update")
-            )
-        }
+                 acrl solve gives the optimum on almost every path."
+            ),
+        });
+    }
+    if let Some(advice) = epoch_advice(report, problem.run.epoch_length()) {
+        return Some(advice);
+    }
+    Some(match verdict {
+        DiagnosisVerdict::Met => return None,
+        DiagnosisVerdict::Converging if updates < 20 => format!(
+            "Too early to tell: {} of the multipliers so far; take more --steps.",
+            count(updates, "update")
+        ),
         DiagnosisVerdict::Converging => format!(
             "Converging: {names} will be met; more --steps will do (or a larger --step-size, which costs objective)."
         ),
-        DiagnosisVerdict::EpochTooShort if auto => {
-            format!(
-                "The multipliers of {names} still grow and the epoch is still being lengthened: take more --steps."
-            )
-        }
         DiagnosisVerdict::EpochTooShort => format!(
-            "Epoch too short: the requirements are feasible, but the multipliers of {names} keep growing; \
-             use --epoch auto or a longer --epoch."
+            "Epoch too short: the requirements are feasible, but the multipliers of {names} keep growing; use --epoch auto \
+             or a longer --epoch."
         ),
         DiagnosisVerdict::Infeasible => {
             let together = if report.diagnosis.names.len() == 1 { "" } else { " together" };

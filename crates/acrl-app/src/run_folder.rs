@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use acrl::{Certificate, Event, Observer as _, Specification};
+use acrl::{Certificate, Event, Specification};
 use acrl_files::{FolderLock, RunFolder};
 use acrl_report::Report;
 
@@ -27,8 +27,15 @@ pub(crate) struct RunWriter {
 }
 
 impl RunWriter {
-    /// Makes the folder. One that holds a run or a training already is refused, unless it is to be replaced.
-    pub(crate) fn create(path: &Path, replace: bool, stop: Stop) -> Result<Self, Error> {
+    /// Creates the folder, and notes what is required and how long the runs are. A folder that holds a
+    /// training is refused, and one that holds a run unless it is to be replaced.
+    pub(crate) fn create(
+        path: &Path,
+        replace: bool,
+        specification: &Specification,
+        steps: u64,
+        stop: Stop,
+    ) -> Result<Self, Error> {
         let taken = [EVENTS, "report.html", "checkpoint"].iter().find(|name| path.join(name).exists());
         if let (Some(name), false) = (taken, replace) {
             bail!(
@@ -43,21 +50,16 @@ impl RunWriter {
         );
         prepare(path)?;
         let lock = RunFolder::lock(path)?;
-        let log = EventLog::create(&path.join(EVENTS), stop)?;
+        let mut log = EventLog::create(&path.join(EVENTS), stop)?;
         // A report that is there belongs to the run before.
         let old = path.join("report.html");
         if old.exists() {
             std::fs::remove_file(&old).with_context(|| format!("cannot remove {}", old.display()))?;
         }
+        // Errors in writing are reported by `finish`.
+        log.write(&Event::Requirements(specification.requirements()));
+        log.write(&Event::Started { requirements: &specification.names(), steps });
         Ok(Self { path: path.to_owned(), _lock: lock, log })
-    }
-
-    /// Notes what is required and how long the runs are.
-    pub(crate) fn begin(&mut self, specification: &Specification, steps: u64) {
-        let names = specification.names();
-        // What cannot be written is told by `finish`.
-        let _ = self.log.event(&Event::Requirements(specification.requirements()));
-        let _ = self.log.event(&Event::Started { requirements: &names, steps });
     }
 
     /// Notes the end, and writes the report, and the problem if it is at hand as text.

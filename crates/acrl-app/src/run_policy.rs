@@ -1,7 +1,6 @@
 //! Running a trained policy: Algorithm 2 with π(s, λ), many runs at a time.
 
 use std::ops::ControlFlow;
-use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use acrl::{
@@ -20,7 +19,7 @@ use crate::input::{PolicyProblem, apply};
 use crate::occupancy::OccupancyGrid;
 use crate::options::InitMultipliers;
 use crate::plane::Plane;
-use crate::run::{Best, Run, RunFiles, RunOptions};
+use crate::run::{Best, Run, RunFiles, RunOptions, epoch_advice};
 use crate::run_folder::RunWriter;
 use crate::{Context as _, Error, ensure};
 
@@ -57,7 +56,7 @@ pub(super) fn run(
     let start = start(options.init_multipliers.as_ref(), file, &task)?;
     let executor = options.executor.unwrap_or_else(|| advised_executor(run, file.execution_defaults));
     let plan = Plan { task: &task, file, run, start, executor };
-    let (mut log, mut folder) = files.open(&control.stop)?;
+    let (mut log, mut folder) = files.open(task.specification(), run.steps, &control.stop)?;
     let plane = Plane::new(&problem.environment).filter(|_| options.pictures);
     let occupancy = match files.occupancy {
         Some(_) => Some(OccupancyGrid::new(&task)?),
@@ -65,9 +64,6 @@ pub(super) fn run(
         None => None,
     };
     control.begin(run.steps.saturating_mul(run.runs as u64));
-    if let Some(folder) = &mut folder {
-        folder.begin(task.specification(), run.steps);
-    }
     let live = folder.as_mut().map(|folder| &mut folder.log);
     let PolicyRuns { runs: executions, visited, runs_on_library, history, occupancy } =
         plan.execute(occupancy, log.as_mut(), live, control)?;
@@ -75,7 +71,8 @@ pub(super) fn run(
         log.finish()?;
     }
     if let (Some(occupancy), Some(path)) = (&occupancy, files.occupancy) {
-        occupancy.write(path)?;
+        let written = std::fs::write(path, occupancy.to_csv());
+        written.with_context(|| format!("cannot write {}", path.display()))?;
     }
     let report = plan.report(&executions)?;
     let pictures = match &plane {
@@ -348,10 +345,12 @@ impl Plan<'_> {
     }
 }
 
-/// What to do about it, in a sentence.
+/// What to do about a requirement that is not met, in a sentence.
 fn advice(report: &RunReport, plan: &Plan<'_>, input: &str) -> Option<String> {
+    if let Some(advice) = epoch_advice(report, plan.run.epoch_length()) {
+        return Some(advice);
+    }
     let names = report.diagnosis.names.join(", ");
-    let auto = matches!(plan.run.epoch_length(), EpochLength::Auto(_));
     Some(match report.diagnosis.verdict {
         DiagnosisVerdict::Met => return None,
         DiagnosisVerdict::Infeasible => format!(
@@ -362,23 +361,10 @@ fn advice(report: &RunReport, plan: &Plan<'_>, input: &str) -> Option<String> {
             "Policy insufficient: no mixture of the long-run averages of {input} meets {names}; train it longer (acrl train \
              --total-steps), or lower a bound."
         ),
-        DiagnosisVerdict::EpochTooShort if auto => format!(
-            "The multipliers of {names} still grow and the epoch is still being lengthened: take more --steps."
-        ),
         DiagnosisVerdict::EpochTooShort => format!(
             "Epoch too short: the averages of the policy would meet {names}, but the multipliers keep growing; use --epoch \
              auto or a longer --epoch."
         ),
-        DiagnosisVerdict::Converging if report.diagnosis.evidence.updates == 0 => {
-            "The epoch is longer than the run: take a shorter --epoch or more --steps.".to_owned()
-        }
         DiagnosisVerdict::Converging => format!("Converging: {names} will be met; more --steps will do."),
     })
-}
-
-impl OccupancyGrid {
-    /// Writes the table of shares.
-    fn write(&self, path: &Path) -> Result<(), Error> {
-        std::fs::write(path, self.to_csv()).with_context(|| format!("cannot write {}", path.display()))
-    }
 }

@@ -4,10 +4,7 @@ use std::ops::ControlFlow;
 
 use acrl::{Event, Named, Requirement, Specification};
 use acrl_exact::{FiniteTask, Optimum, SweepPoint, sweep as sweep_tasks};
-use acrl_report::run_page::machine;
-use acrl_report::{
-    Axis, Band, Block, Cell, Colour, Figure, Lines, Panel, Plot, Report, Series, Table as Grid, Tone, number,
-};
+use acrl_report::{Axis, Band, Block, Cell, Colour, Figure, Panel, Report, Series, Table, Tone, number};
 use serde::Serialize;
 
 use crate::Error;
@@ -15,29 +12,31 @@ use crate::comparison::named_values;
 use crate::control::Control;
 use crate::input::{FiniteProblem, Input};
 use crate::options::Sweep;
-use crate::solve::{Rounds, SolveSettings, objective_sign};
+use crate::solve::{Rounds, SolveSettings, objective_sign, solver_facts};
 
 /// The curve of the objective over the bound of one requirement. Serialises as the object of `acrl solve --sweep --json`.
 #[derive(Debug, Serialize)]
 pub struct SweptCurve {
     /// The requirement whose bound was moved.
     requirement: String,
-    /// With the first bound.
-    specification: Specification,
+    /// The objective and the requirements, with the first bound.
+    pub specification: Specification,
     sweep: Vec<Point>,
-    states: usize,
+    /// The number of states of the model.
+    pub states: usize,
     choices: usize,
-    communicating: bool,
-    /// Whether nothing stopped it, and the gap was reached at every bound.
-    complete: bool,
+    /// True if the model has one end component.
+    pub communicating: bool,
+    /// True if nothing stopped it, and the gap was reached at every bound.
+    pub complete: bool,
     seconds: f64,
-    /// Whether the gap was reached at every bound that can be met.
+    /// True if the gap was reached at every bound that can be met.
     #[serde(skip)]
-    reached: bool,
+    pub reached: bool,
 }
 
 /// One bound. Everything in the user's signs.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 struct Point {
     bound: f64,
     /// "optimal", "infeasible", or "unknown".
@@ -51,8 +50,7 @@ struct Point {
 
 impl Point {
     fn price(&self, name: &str) -> f64 {
-        let found = self.multipliers.as_ref().and_then(|all| all.iter().find(|(n, _)| *n == name));
-        found.map_or(f64::NAN, |(_, price)| *price)
+        self.multipliers.as_ref().and_then(|all| all.get(name).copied()).unwrap_or(f64::NAN)
     }
 }
 
@@ -66,16 +64,7 @@ pub fn sweep(
     control: &Control,
     observer: &mut dyn FnMut(&Event<'_>) -> ControlFlow<()>,
 ) -> Result<SweptCurve, Error> {
-    sweep_finite(FiniteProblem::of(name, input)?, sweep, settings, control, observer)
-}
-
-pub(super) fn sweep_finite(
-    mut problem: FiniteProblem,
-    sweep: &Sweep,
-    settings: &SolveSettings,
-    control: &Control,
-    observer: &mut dyn FnMut(&Event<'_>) -> ControlFlow<()>,
-) -> Result<SweptCurve, Error> {
+    let mut problem = FiniteProblem::of(name, input)?;
     problem.specification = problem.specification.require(sweep.requirement.clone())?;
     let first = problem.task()?;
     let at = |bound: f64| -> Result<FiniteTask<'_>, Error> {
@@ -122,15 +111,7 @@ pub(super) fn sweep_finite(
 }
 
 fn point(task: &FiniteTask<'_>, bound: f64, answer: SweepPoint) -> Point {
-    let empty = |status| Point {
-        bound,
-        status,
-        objective: None,
-        bounds: None,
-        gap: None,
-        values: None,
-        multipliers: None,
-    };
+    let empty = |status| Point { bound, status, ..Point::default() };
     let optimum: Optimum = match answer {
         SweepPoint::Optimal(optimum) => *optimum,
         SweepPoint::Infeasible => return empty("infeasible"),
@@ -159,9 +140,9 @@ impl SweptCurve {
         self.specification.requirements().iter().find(|r| r.name() == self.requirement)
     }
 
-    /// "r1 >=", for a column of bounds.
+    /// "r1 ≥", for a column of bounds.
     pub fn relation(&self) -> String {
-        let sign = if self.requirement().is_some_and(|r| r.sign() < 0.0) { "<=" } else { ">=" };
+        let sign = if self.requirement().is_some_and(|r| r.sign() < 0.0) { '≤' } else { '≥' };
         format!("{} {sign}", self.requirement)
     }
 
@@ -170,69 +151,45 @@ impl SweptCurve {
         self.specification.objective().map_or_else(|| "objective".to_owned(), |o| o.reward.clone())
     }
 
-    /// Header and rows of the table: bound, objective, price of the bound, the values of the other requirements.
-    pub fn table(&self) -> (Vec<String>, Vec<Vec<String>>) {
+    /// Bound, objective, price of the bound, and the values of the other requirements.
+    pub fn table(&self) -> Table {
+        let requirements = self.specification.requirements().iter().map(Requirement::name);
+        let others: Vec<&str> = requirements.filter(|name| *name != self.requirement).collect();
         let mut header = vec![self.relation(), self.objective(), "price".to_owned()];
-        let others: Vec<&str> = self
-            .specification
-            .requirements()
-            .iter()
-            .map(Requirement::name)
-            .filter(|n| *n != self.requirement)
-            .collect();
         header.extend(others.iter().map(|name| (*name).to_owned()));
         let row = |point: &Point| {
-            let mut row = vec![number(point.bound, 6)];
+            let mut row: Vec<Cell> = vec![number(point.bound, 6).into()];
             if point.status != "optimal" {
-                row.push(point.status.to_owned());
-                row.resize(header.len(), "-".to_owned());
+                let tone = if point.status == "infeasible" { Tone::Bad } else { Tone::Plain };
+                row.push(Cell::new(point.status, tone));
+                row.resize(header.len(), "-".into());
                 return row;
             }
-            row.push(point.objective.map_or("met".to_owned(), |v| number(v, 6)));
-            row.push(number(point.price(&self.requirement), 5));
-            let value = |name: &&str| point.values.as_ref()?.iter().find(|(n, _)| n == name).map(|(_, v)| *v);
-            row.extend(others.iter().map(|name| value(name).map_or("-".to_owned(), |v| number(v, 5))));
+            row.push(point.objective.map_or("met".to_owned(), |v| number(v, 6)).into());
+            row.push(number(point.price(&self.requirement), 5).into());
+            let value = |name: &&str| point.values.as_ref()?.get(name).map(|v| number(*v, 5));
+            row.extend(others.iter().map(|name| value(name).unwrap_or("-".to_owned()).into()));
             row
         };
-        (header.clone(), self.sweep.iter().map(row).collect())
+        let rows: Vec<Vec<Cell>> = self.sweep.iter().map(row).collect();
+        let note = "price: what the objective loses per unit by which the bound is tightened, the slope of the curve";
+        Table::new(header, rows, note)
     }
 
     /// The page on it. `input` is what was solved, `command` what makes it again.
     pub fn page(&self, input: &str, command: &str) -> Report {
-        let infeasible = self.count("infeasible");
-        let lead = format!(
-            "The best {} for {} bounds on {}{}.",
-            self.objective(),
-            self.sweep.len(),
-            self.requirement,
-            match infeasible {
-                0 => String::new(),
-                n => format!("; at {n} of them the requirements cannot be met"),
-            }
-        );
-        let (header, rows) = self.table();
-        let cell = |text: String| {
-            let tone = if text == "infeasible" { Tone::Bad } else { Tone::Plain };
-            Cell { text, tone }
+        let infeasible = match self.count("infeasible") {
+            0 => String::new(),
+            n => format!("; at {n} of them the requirements cannot be met"),
         };
-        let rows = rows.into_iter().map(|row| row.into_iter().map(cell).collect()).collect();
-        let note = "price: what the objective loses per unit by which the bound is tightened, the slope of the curve";
-        let mut facts = vec![
-            ("input".to_owned(), input.to_owned()),
-            ("states".to_owned(), self.states.to_string()),
-            ("choices".to_owned(), self.choices.to_string()),
-            ("took".to_owned(), format!("{} s", number(self.seconds, 2))),
-        ];
-        facts.extend(machine(0).into_iter().filter(|(name, _)| name != "seed"));
+        let (objective, requirement) = (self.objective(), &self.requirement);
+        let bounds = self.sweep.len();
         Report {
-            title: format!("{input}: {} over {}", self.objective(), self.requirement),
-            lead,
+            title: format!("{input}: {objective} over {requirement}"),
+            lead: format!("The best {objective} for {bounds} bounds on {requirement}{infeasible}."),
             good: Some(self.feasible()),
-            blocks: vec![
-                Block::Figure(self.figure()),
-                Block::Table(Grid { header, rows, note: note.to_owned() }),
-            ],
-            facts,
+            blocks: vec![Block::Figure(self.figure()), Block::Table(self.table())],
+            facts: solver_facts(input, (self.states, self.choices), self.seconds),
             command: command.to_owned(),
         }
     }
@@ -242,105 +199,52 @@ impl SweptCurve {
         let mut points: Vec<&Point> = self.sweep.iter().collect();
         points.sort_by(|a, b| a.bound.total_cmp(&b.bound));
         let x: Vec<f64> = points.iter().map(|p| p.bound).collect();
-        let sign = if self.requirement().is_some_and(|r| r.sign() < 0.0) { '≤' } else { '≥' };
         let (least, most) = (x[0], x[x.len() - 1]);
         let room = 0.03 * (most - least);
-        let axis = || Axis {
-            label: format!("bound: {} {sign}", self.requirement),
-            range: Some((least - room, most + room)),
-            log: false,
-        };
         let of = |f: &dyn Fn(&Point) -> f64| points.iter().map(|p| f(p)).collect::<Vec<f64>>();
-        let curve = |name: String, colour, y: Vec<f64>, band| Series {
-            name,
-            colour,
-            x: x.clone(),
-            y,
-            band,
-            steps: false,
-            dashed: false,
-        };
-        // Where they cannot be met there is no value: a dashed line at the foot says where that is.
-        let marked = |y: &[f64]| {
+        // Where the requirements cannot be met there is no value: a dashed line at the foot.
+        let infeasible = |y: &[f64]| {
             let foot = y.iter().copied().filter(|v| v.is_finite()).fold(f64::INFINITY, f64::min);
             let foot = if foot.is_finite() { foot } else { 0.0 };
-            let y: Vec<f64> =
-                points.iter().map(|p| if p.status == "infeasible" { foot } else { f64::NAN }).collect();
+            let y = of(&|p| if p.status == "infeasible" { foot } else { f64::NAN });
             let any = y.iter().any(|v| v.is_finite());
-            any.then(|| Series { dashed: true, ..curve("cannot be met".to_owned(), Colour::Red, y, None) })
+            any.then(|| Series { dashed: true, ..Series::new("cannot be met", Colour::Red, x.clone(), y) })
         };
-        let objective = of(&|p| p.objective.unwrap_or(f64::NAN));
-        let end = |i: usize| of(&move |p: &Point| p.bounds.map_or(f64::NAN, |b| b[i]));
-        let band = Band { name: "proven interval".to_owned(), low: end(0), high: end(1) };
-        let prices = of(&|p| p.price(&self.requirement));
-        let panel = |title: &str, label: String, first: Series, marked: Option<Series>| Panel {
-            title: title.to_owned(),
-            plot: Plot::Lines(Lines {
-                x: axis(),
-                y: Axis { label, ..Axis::default() },
-                series: std::iter::once(first).chain(marked).collect(),
-                bounds: Vec::new(),
-            }),
+        let panel = |title: &str, label: String, curve: Series| {
+            let range = Some((least - room, most + room));
+            let x = Axis { range, ..Axis::new(format!("bound: {}", self.relation())) };
+            let series = infeasible(&curve.y).into_iter();
+            Panel::lines(title, x, Axis::new(label), std::iter::once(curve).chain(series).collect(), vec![])
         };
         let mut panels = Vec::new();
         if self.specification.objective().is_some() {
-            let marked = marked(&objective);
-            let first = curve(self.objective(), Colour::Blue, objective, Some(band));
-            panels.push(panel("optimum", self.objective(), first, marked));
+            let end = |i: usize| of(&move |p: &Point| p.bounds.map_or(f64::NAN, |b| b[i]));
+            let band = Some(Band { name: "proven interval".to_owned(), low: end(0), high: end(1) });
+            let y = of(&|p| p.objective.unwrap_or(f64::NAN));
+            let curve = Series { band, ..Series::new(self.objective(), Colour::Blue, x.clone(), y) };
+            panels.push(panel("optimum", self.objective(), curve));
         }
-        let marked = marked(&prices);
-        let first = Series { steps: true, ..curve("price".to_owned(), Colour::Orange, prices, None) };
+        let y = of(&|p| p.price(&self.requirement));
+        let curve = Series { steps: true, ..Series::new("price", Colour::Orange, x.clone(), y) };
         let label = format!("price of {} in {}", self.requirement, self.objective());
-        panels.push(panel("its slope: the price of the bound", label, first, marked));
-        Figure {
-            name: "sweep".to_owned(),
-            title: format!("What {} costs", self.requirement),
-            caption: "The best objective for each bound, and its price: what the objective loses per unit by which the bound \
-                      is tightened. The curve bends where the policies change between which one switches. Dashed: there the \
-                      requirements cannot be met."
-                .to_owned(),
-            columns: panels.len(),
+        panels.push(panel("its slope: the price of the bound", label, curve));
+        Figure::new(
+            "sweep",
+            &format!("What {} costs", self.requirement),
+            "The best objective for each bound, and its price: what the objective loses per unit by which the bound is \
+             tightened. The curve bends where the mixture changes policies. Dashed: there the requirements cannot be met.",
+            panels.len(),
             panels,
-        }
-    }
-
-    /// The number of states of the model.
-    pub fn states(&self) -> usize {
-        self.states
+        )
     }
 
     /// The number of bounds.
-    pub fn len(&self) -> usize {
+    pub fn bounds(&self) -> usize {
         self.sweep.len()
-    }
-
-    /// True if there are no bounds.
-    pub fn is_empty(&self) -> bool {
-        self.sweep.is_empty()
     }
 
     /// The number of bounds of this status: "optimal", "infeasible" or "unknown".
     pub fn count(&self, status: &str) -> usize {
         self.sweep.iter().filter(|point| point.status == status).count()
-    }
-
-    /// True if the gap was reached at every bound that can be met.
-    pub fn reached(&self) -> bool {
-        self.reached
-    }
-
-    /// True if nothing stopped it, and the gap was reached at every bound.
-    pub fn complete(&self) -> bool {
-        self.complete
-    }
-
-    /// True if the model has one end component.
-    pub fn communicating(&self) -> bool {
-        self.communicating
-    }
-
-    /// The objective and the requirements, with the first bound.
-    pub fn specification(&self) -> &Specification {
-        &self.specification
     }
 }

@@ -1,9 +1,9 @@
 //! Training: Algorithm 1 with checkpoints, and a policy file at the end.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 
-use acrl::{EpochLength, Named, VecTask};
+use acrl::{EpochLength, Event, Named, VecTask};
 use acrl_files::{RunFolder, checkpoint};
 use acrl_learn::{
     ExecutionDefaults, LearnError, Learner, Method, PolicyFile, Training, TrainingRecord, calibrate,
@@ -98,14 +98,17 @@ pub fn train(
     };
     let task = VecTask::new(problem.environment.batch(), problem.specification.clone())?;
     let seed = options.seed.unwrap_or(problem.train.seed);
-    let folder_path = options.out_dir.map_or_else(|| default_folder(options.output), Path::to_owned);
+    let method = options.method.unwrap_or(problem.train.method);
+    let learner = options.learner.unwrap_or(problem.train.learner);
+    let name = options.output.file_stem().unwrap_or(options.output.as_os_str());
+    let folder_path = options.out_dir.map_or_else(|| Path::new("runs").join(name), Path::to_owned);
     let fresh = State {
         problem: problem.text.clone(),
         requirements: problem.specification.requirements().to_vec(),
         objective: problem.specification.objective().cloned(),
         seed,
         seconds: 0.0,
-        training: begin(&problem, &task, &request(options, &problem), seed)?,
+        training: Training::new(&task, &problem.train, (method, learner), options.total_steps, seed)?,
     };
     let mut job = if options.resume {
         resume(fresh, &folder_path)?
@@ -122,40 +125,7 @@ pub fn train(
     Ok(result(&file, &state, &task, options.output, &folder_path))
 }
 
-/// `runs/` and the policy's name.
-fn default_folder(policy: &Path) -> PathBuf {
-    Path::new("runs").join(policy.file_stem().unwrap_or(policy.as_os_str()))
-}
-
-/// Method, learner and steps of a training.
-pub(super) struct TrainingRequest {
-    pub(super) method: Method,
-    pub(super) learner: Learner,
-    /// Environment steps; the learner's own number if it is not said.
-    pub(super) steps: Option<u64>,
-}
-
-fn request(options: &TrainOptions<'_>, problem: &ContinuousProblem) -> TrainingRequest {
-    let train = &problem.train;
-    TrainingRequest {
-        method: options.method.unwrap_or(train.method),
-        learner: options.learner.unwrap_or(train.learner),
-        steps: options.total_steps,
-    }
-}
-
-/// A training from scratch.
-pub(super) fn begin(
-    problem: &ContinuousProblem,
-    task: &VecTask<'_>,
-    asked: &TrainingRequest,
-    seed: u64,
-) -> Result<Training, Error> {
-    let TrainingRequest { method, learner, steps } = *asked;
-    Ok(Training::new(task, &problem.train, (method, learner), steps, seed)?)
-}
-
-/// Takes up a training where its folder's checkpoint left it.
+/// Resumes a training from the checkpoint in its folder.
 fn resume(fresh: State, path: &Path) -> Result<Job, Error> {
     let file = RunFolder::checkpoint_path(path);
     ensure!(
@@ -202,6 +172,10 @@ impl Job {
             let (training, seconds) = (&self.state.training, self.state.seconds);
             let (iteration, steps) = (training.iteration(), training.steps());
             let metrics = with_time(&metrics, iteration, steps, seconds);
+            if iteration == 1 {
+                // For the bounds in live curves.
+                self.folder.event(&Event::Requirements(&self.state.requirements))?;
+            }
             self.folder.iteration(iteration, total, steps, seconds, &metrics)?;
             if let Some(reward) = metrics.get("rollout/scalarized_reward") {
                 control.message(format!("reward {}", number(*reward, 3)));

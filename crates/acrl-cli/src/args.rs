@@ -197,6 +197,10 @@ Examples:
     },
 }
 
+/// The input of verbs on finite problems.
+const FINITE: &str = "A problem file (.toml) with a finite environment or model, a model in Storm's explicit format \
+                      (.drn) or as NumPy and SciPy arrays (.npz), or a bundled problem's name";
+
 /// The input and its specification.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Source {
@@ -234,10 +238,7 @@ impl Source {
 
 /// `acrl solve`.
 #[derive(Debug, Args)]
-#[command(mut_arg("input", |input| input.value_name("PROBLEM|MODEL").help(
-    "A problem file (.toml) with a finite environment or model, a model in Storm's explicit format (.drn) or as NumPy \
-     and SciPy arrays (.npz), or a bundled problem's name"
-)))]
+#[command(mut_arg("input", |input| input.value_name("PROBLEM|MODEL").help(FINITE)))]
 pub(crate) struct SolveArgs {
     #[command(flatten)]
     pub(crate) source: Source,
@@ -374,12 +375,12 @@ pub(crate) struct TrainArgs {
     pub(crate) total_steps: Option<u64>,
 
     /// The learner [default: the problem's, else ppo]
-    #[arg(long, value_name = "NAME", value_parser = learner)]
+    #[arg(long, value_name = "NAME")]
     pub(crate) learner: Option<Learner>,
 
     /// What to train: a_crl (one policy for all multipliers), or a baseline to compare it with: fixed_weights,
     /// dual_descent, primal_dual, pid_lagrangian or primal_averaging [default: the problem's, else a_crl]
-    #[arg(long, value_name = "NAME", value_parser = method)]
+    #[arg(long, value_name = "NAME")]
     pub(crate) method: Option<Method>,
 
     /// Folder for logs and checkpoint [default: runs/ and the policy's name]
@@ -414,7 +415,7 @@ pub(crate) struct CompareArgs {
 
     /// Compare these only: a_crl, fixed_weights, dual_descent, primal_dual, pid_lagrangian (continuous problems),
     /// primal_averaging
-    #[arg(long, value_name = "NAME,NAME", value_delimiter = ',', value_parser = method)]
+    #[arg(long, value_name = "NAME,NAME", value_delimiter = ',')]
     pub(crate) methods: Vec<Method>,
 
     /// Training runs per method, with consecutive seeds (continuous problems) [default: 3]
@@ -444,10 +445,7 @@ pub(crate) struct ReproduceArgs {
 
 /// `acrl check`.
 #[derive(Debug, Args)]
-#[command(mut_arg("input", |input| input.value_name("PROBLEM|MODEL").help(
-    "A problem file (.toml) with a finite environment or model, a model in Storm's explicit format (.drn) or as NumPy \
-     and SciPy arrays (.npz), or a bundled problem's name"
-)))]
+#[command(mut_arg("input", |input| input.value_name("PROBLEM|MODEL").help(FINITE)))]
 pub(crate) struct CheckArgs {
     #[command(flatten)]
     pub(crate) source: Source,
@@ -534,14 +532,6 @@ fn sweep(text: &str) -> Result<Sweep, String> {
         (Some(last), Some(points @ 2..=10_000)) => Ok(Sweep::new(requirement, last, points)),
         _ => Err(wrong()),
     }
-}
-
-fn learner(text: &str) -> Result<Learner, String> {
-    text.parse().map_err(|error: acrl_envs::ProblemError| error.to_string())
-}
-
-fn method(text: &str) -> Result<Method, String> {
-    text.parse().map_err(|error: acrl_envs::ProblemError| error.to_string())
 }
 
 /// A path that ends as policies do.

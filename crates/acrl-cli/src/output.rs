@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use acrl_app::Progress;
-pub(crate) use acrl_report::{count, number};
+pub(crate) use acrl_report::{Cell, Table, Tone, count, number};
 use anstyle::{AnsiColor, Style};
 use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -57,6 +57,14 @@ impl Output {
         self.text.push('\n');
     }
 
+    /// Adds a table, and the remark below it.
+    pub(crate) fn table(&mut self, table: &Table) {
+        self.text += &aligned(table);
+        if !table.note.is_empty() {
+            self.line(styled(FAINT, &table.note));
+        }
+    }
+
     /// Adds text as it is.
     pub(crate) fn raw(&mut self, text: &str) {
         self.text.push_str(text);
@@ -90,24 +98,22 @@ impl Output {
 
     /// A progress bar, shown on a terminal only.
     pub(crate) fn bar(&self, what: &'static str) -> Bar {
-        if self.quiet {
-            return Bar(ProgressBar::hidden());
-        }
-        let style = ProgressStyle::with_template("{msg} {bar:30} {percent:>3} %  {eta} left")
-            .unwrap_or_else(|_| ProgressStyle::default_bar());
-        Bar(ProgressBar::new(0).with_style(style).with_message(what))
+        let bar = self.progress(ProgressBar::new(0), "{msg} {bar:30} {percent:>3} %  {eta} left");
+        Bar(bar.with_message(what))
     }
 
     /// A sign of life for work of unknown length.
     pub(crate) fn spinner(&self, what: &'static str) -> Bar {
-        if self.quiet {
-            return Bar(ProgressBar::hidden());
-        }
-        let style = ProgressStyle::with_template("{spinner} {prefix} {msg} {elapsed}")
-            .unwrap_or_else(|_| ProgressStyle::default_spinner());
-        let spinner = ProgressBar::new_spinner().with_style(style).with_prefix(what);
+        let spinner = self.progress(ProgressBar::new_spinner(), "{spinner} {prefix} {msg} {elapsed}");
         spinner.enable_steady_tick(Duration::from_millis(200));
-        Bar(spinner)
+        Bar(spinner.with_prefix(what))
+    }
+
+    fn progress(&self, bar: ProgressBar, template: &str) -> ProgressBar {
+        match ProgressStyle::with_template(template) {
+            Ok(style) if !self.quiet => bar.with_style(style),
+            _ => ProgressBar::hidden(),
+        }
     }
 
     /// Writes the result. A reader that has gone away is not an error.
@@ -179,50 +185,39 @@ pub(crate) fn error(error: &anyhow::Error) {
     let _ = writeln!(anstream::stderr(), "{}: {message}", styled(BAD, "error"));
 }
 
-/// ">=" or "<=" and the bound.
-pub(crate) fn relation(requirement: &acrl::Requirement, digits: usize) -> String {
-    let sign = if requirement.sign() > 0.0 { ">=" } else { "<=" };
-    format!("{sign} {}", number(requirement.bound(), digits))
+/// Text as a terminal shows it, in ASCII.
+pub(crate) fn ascii(text: &str) -> String {
+    text.replace('≥', ">=").replace('≤', "<=")
 }
 
 /// A table with a header; the first column is text and the others are numbers, aligned right.
-pub(crate) struct Table {
-    rows: Vec<Vec<(String, Style)>>,
-}
-
-impl Table {
-    pub(crate) fn new(header: &[&str]) -> Self {
-        Self { rows: vec![header.iter().map(|h| ((*h).to_owned(), STRONG)).collect()] }
-    }
-
-    pub(crate) fn row(&mut self, cells: Vec<(String, Style)>) {
-        self.rows.push(cells);
-    }
-
-    pub(crate) fn plain(&mut self, cells: Vec<String>) {
-        self.row(cells.into_iter().map(|cell| (cell, Style::new())).collect());
-    }
-}
-
-impl std::fmt::Display for Table {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
-        let width = |j: usize| {
-            self.rows.iter().filter_map(|row| row.get(j)).map(|(cell, _)| cell.chars().count()).max()
-        };
-        let widths: Vec<usize> = (0..columns).map(|j| width(j).unwrap_or(0)).collect();
-        for row in &self.rows {
-            let mut line = String::new();
-            for (j, (cell, style)) in row.iter().enumerate() {
-                let padding = " ".repeat(widths[j] - cell.chars().count());
-                let cell = styled(*style, cell);
-                let _ =
-                    if j == 0 { write!(line, "{cell}{padding}") } else { write!(line, "  {padding}{cell}") };
-            }
-            writeln!(f, "{}", line.trim_end())?;
+fn aligned(table: &Table) -> String {
+    let cell = |cell: &Cell| match cell.tone {
+        Tone::Plain => (ascii(&cell.text), Style::new()),
+        Tone::Good => (ascii(&cell.text), GOOD),
+        // For people who see no colours.
+        Tone::Bad if cell.text == "no" => ("NO".to_owned(), BAD),
+        Tone::Bad => (ascii(&cell.text), BAD),
+        Tone::Faint => (ascii(&cell.text), FAINT),
+    };
+    let header = table.header.iter().map(|text| (ascii(text), STRONG)).collect();
+    let mut rows: Vec<Vec<(String, Style)>> = vec![header];
+    rows.extend(table.rows.iter().map(|row| row.iter().map(cell).collect()));
+    let width =
+        |j: usize| rows.iter().filter_map(|row| row.get(j)).map(|(cell, _)| cell.chars().count()).max();
+    let widths: Vec<usize> = (0..).map_while(width).collect();
+    let mut text = String::new();
+    for row in &rows {
+        let mut line = String::new();
+        for (j, (cell, style)) in row.iter().enumerate() {
+            let padding = " ".repeat(widths[j] - cell.chars().count());
+            let cell = styled(*style, cell);
+            line += &if j == 0 { format!("{cell}{padding}") } else { format!("  {padding}{cell}") };
         }
-        Ok(())
+        text += line.trim_end();
+        text.push('\n');
     }
+    text
 }
 
 #[cfg(test)]
@@ -230,11 +225,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_line_up() {
-        let mut table = Table::new(&["name", "x"]);
-        table.plain(vec!["a".into(), "1".into()]);
-        table.plain(vec!["longer".into(), "10".into()]);
-        let text = anstream::adapter::strip_str(&table.to_string()).to_string();
-        assert_eq!(text, "name     x\na        1\nlonger  10\n");
+    fn columns_line_up_and_signs_are_ascii() {
+        let row = |name: &str, x: &str, met| vec![name.into(), x.into(), Cell::yes_no(met)];
+        let table =
+            Table::new(["name", "x", "met"], [row("a", "≥ 1", true), row("longer", "≤ 10", false)], "");
+        let text = anstream::adapter::strip_str(&aligned(&table)).to_string();
+        assert_eq!(text, "name        x  met\na        >= 1  yes\nlonger  <= 10   NO\n");
     }
 }

@@ -5,6 +5,8 @@
 mod checks;
 #[path = "browser/chromium.rs"]
 mod chromium;
+#[path = "common/program.rs"]
+mod program;
 #[path = "browser/sample.rs"]
 mod sample;
 
@@ -16,6 +18,7 @@ use std::time::{Duration, Instant};
 
 use checks::{arrows, clean, drawn, largest_difference, slide};
 use chromium::Browser;
+use program::interrupt;
 use serde_json::Value;
 
 /// Whether the page is no wider than the window.
@@ -162,7 +165,7 @@ fn live_view_updates_until_the_run_finishes() {
     drawn(&mut browser);
     let names = browser
         .eval("[...document.querySelectorAll('[data-figure]')].map((f) => f.dataset.figure).join(' ')");
-    assert_eq!(names, "averages multipliers shortfalls");
+    assert_eq!(names, "averages multipliers certificate");
     assert!(browser.eval("document.body.innerText").as_str().unwrap().contains("Step 15,000 of 20,000"));
     browser.picture("live");
     log.write_all(b"{\"type\":\"finished\",\"data\":{\"steps\":20000,\"certificate\":{\"steps\":20000,\"requirements\":[]}}}\n")
@@ -210,11 +213,6 @@ fn watch(browser: &mut Browser, view: &View, picture: &str) {
     assert_eq!(browser.eval("document.getElementById('state').textContent"), "live");
     drawn(browser);
     browser.picture(picture);
-}
-
-#[cfg(unix)]
-fn interrupt(process: &Child) {
-    assert!(Command::new("kill").args(["-INT", &process.id().to_string()]).status().unwrap().success());
 }
 
 #[cfg(unix)]

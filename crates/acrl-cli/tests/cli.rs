@@ -9,11 +9,17 @@ use serde_json::Value;
 #[path = "common/program.rs"]
 mod program;
 
-use program::{acrl, close, json, number, root, text};
+use program::{
+    acrl, acrl_in, close, documented, events, interrupt, json, json_in, number, refused, root, start_in,
+    stderr, text,
+};
+
+/// Requirements that no policy meets together.
+const IMPOSSIBLE: &str = "--require r1>=0.55 --require r2>=0.55";
 
 #[test]
 fn solve_finds_the_optimum_of_example_1() {
-    let (object, status) = json(&["solve", "crates/acrl-envs/problems/monitoring.toml"]);
+    let (object, status) = json("solve crates/acrl-envs/problems/monitoring.toml");
     assert_eq!((object["status"].as_str(), status), (Some("optimal"), 0));
     close(&object["objective"], 1.0 / 3.0, 1e-6);
     close(&object["multipliers"]["r1"], 1.0, 1e-6);
@@ -30,89 +36,57 @@ fn solve_finds_the_optimum_of_example_1() {
 
 #[test]
 fn run_on_example_1_reproduces_figure_3() {
-    let (object, status) = json(&["run", "crates/acrl-envs/problems/monitoring.toml", "--steps", "10000"]);
-    assert_eq!((object["epoch"].as_u64(), status), (Some(10), 0));
-    for name in ["r0", "r1", "r2"] {
-        close(&object["averages"][name], 1.0 / 3.0, 0.004);
-    }
-    for name in ["r1", "r2"] {
-        let multiplier = &object["multipliers"][name];
-        assert!(number(&multiplier["min"]) >= 0.7 && number(&multiplier["max"]) <= 1.15, "{multiplier}");
-    }
-    assert_eq!(object["diagnosis"]["verdict"], "met");
-    let (object, _) = json(&["run", "crates/acrl-envs/problems/monitoring.toml", "--steps", "1000000"]);
-    for name in ["r0", "r1", "r2"] {
-        close(&object["averages"][name], 1.0 / 3.0, 1e-4);
+    for (steps, tolerance) in [(10_000, 0.004), (1_000_000, 1e-4)] {
+        let (object, status) = json(&format!("run monitoring --steps {steps}"));
+        assert_eq!((object["epoch"].as_u64(), status), (Some(10), 0));
+        assert_eq!(object["diagnosis"]["verdict"], "met");
+        for name in ["r0", "r1", "r2"] {
+            close(&object["averages"][name], 1.0 / 3.0, tolerance);
+        }
+        for name in ["r1", "r2"] {
+            let multiplier = &object["multipliers"][name];
+            assert!(number(&multiplier["min"]) >= 0.7 && number(&multiplier["max"]) <= 1.15, "{multiplier}");
+        }
     }
 }
 
 #[test]
 fn auto_epoch_meets_tight_requirements_and_infeasible_ones_are_diagnosed() {
-    let harder = [
-        "run",
-        "crates/acrl-envs/problems/monitoring.toml",
-        "--require",
-        "r1>=0.46",
-        "--require",
-        "r2>=0.46",
-        "--steps",
-        "200000",
-    ];
-    let (object, status) = json(&[&harder[..], &["--epoch", "auto"]].concat());
+    let harder = "run monitoring --require r1>=0.46 --require r2>=0.46 --steps 200000";
+    let (object, status) = json(&format!("{harder} --epoch auto"));
     assert_eq!(status, 0);
     for name in ["r1", "r2"] {
         assert!(number(&object["requirements"][name]["certified_shortfall"]) <= 0.005);
         close(&object["averages"][name], 0.46, 0.005);
     }
-    let (object, status) = json(&harder);
+    let (object, status) = json(harder);
     assert_eq!((object["diagnosis"]["verdict"].as_str(), status), (Some("epoch_too_short"), 1));
-
-    let impossible = [
-        "run",
-        "crates/acrl-envs/problems/monitoring.toml",
-        "--require",
-        "r1>=0.55",
-        "--require",
-        "r2>=0.55",
-        "--epoch",
-        "auto",
-    ];
-    let (object, status) = json(&impossible);
+    let (object, status) = json(&format!("run monitoring {IMPOSSIBLE} --epoch auto"));
     assert_eq!((object["diagnosis"]["verdict"].as_str(), status), (Some("infeasible"), 1));
     assert_eq!(object["diagnosis"]["names"], serde_json::json!(["r1", "r2"]));
 }
 
 #[test]
 fn solve_reports_conflict_and_relaxation() {
-    let args = [
-        "solve",
-        "crates/acrl-envs/problems/monitoring.toml",
-        "--require",
-        "r1>=0.55",
-        "--require",
-        "r2>=0.55",
-    ];
-    let (object, status) = json(&args);
+    let (object, status) = json(&format!("solve monitoring {IMPOSSIBLE}"));
     assert_eq!((object["status"].as_str(), status), (Some("infeasible"), 1));
     assert_eq!(object["conflict"], serde_json::json!(["r1", "r2"]));
     close(&object["relax"]["uniform"], 0.05, 1e-6);
     close(&object["relax"]["single"]["r1"], 0.1, 1e-6);
     // The relaxation is enough, and a little less is not.
-    let relaxed = |c: &str| {
-        acrl(&["solve", "crates/acrl-envs/problems/monitoring.toml", "--require", c, "--require", "r2>=0.55"])
-    };
-    assert_eq!(relaxed("r1>=0.45").status.code(), Some(0));
-    assert_eq!(relaxed("r1>=0.451").status.code(), Some(1));
+    for (bound, status) in [("0.45", 0), ("0.451", 1)] {
+        let relaxed = acrl(&format!("solve monitoring --require r1>={bound} --require r2>=0.55"));
+        assert_eq!(relaxed.status.code(), Some(status), "{bound}");
+    }
 }
 
 #[test]
 fn directions_signs_and_two_sided_requirements_are_preserved() {
-    let (object, _) = json(&["solve", "crates/acrl-envs/problems/queue.toml"]);
+    let (object, _) = json("solve queue");
     assert!(number(&object["objective"]) > 0.0, "power is minimised and positive");
     assert!(number(&object["values"]["queue"]) <= 4.0 + 1e-6 && number(&object["values"]["queue"]) > 0.0);
     assert!(number(&object["bounds"][0]) <= number(&object["bounds"][1]));
-    let two_sided = ["--require", "r1>=0.3", "--require", "r1<=0.35"];
-    let (object, status) = json(&[&["solve", "monitoring"], &two_sided[..]].concat());
+    let (object, status) = json("solve monitoring --require r1>=0.3 --require r1<=0.35");
     assert_eq!(status, 0);
     assert!(object["multipliers"].get("r1.min").is_some() && object["multipliers"].get("r1.max").is_some());
 }
@@ -121,72 +95,47 @@ fn directions_signs_and_two_sided_requirements_are_preserved() {
 fn npz_model_and_problem_file_have_the_same_solution() {
     let example = acrl_envs::Monitoring::new(acrl_envs::MonitoringParameters::default()).unwrap();
     let folder = tempfile::tempdir().unwrap();
-    let model = folder.path().join("model.npz");
-    std::fs::write(&model, acrl_exact::npz::write(&example.model().unwrap())).unwrap();
-    let asked = ["--maximize", "r0", "--require", "r1>=0.3", "--require", "r2>=0.3"];
-    let (object, status) = json(&[&["solve", model.to_str().unwrap()], &asked[..]].concat());
+    let folder = folder.path();
+    std::fs::write(folder.join("model.npz"), acrl_exact::npz::write(&example.model().unwrap())).unwrap();
+    let line = "solve model.npz --maximize r0 --require r1>=0.3 --require r2>=0.3";
+    let (object, status) = json_in(folder, line);
     assert_eq!((status, &object["states"], &object["choices"]), (0, &Value::from(3), &Value::from(6)));
     close(&object["objective"], 0.4, 1e-6);
-    let problem = folder.path().join("problem.toml");
     let text = "[model]\nfile = 'model.npz'\n[objective]\nreward = 'r0'\n[[requirement]]\nreward = 'r1'\nat_least = 0.3\n";
-    std::fs::write(&problem, text).unwrap();
-    let (object, status) = json(&["run", problem.to_str().unwrap(), "--steps", "20000"]);
+    std::fs::write(folder.join("problem.toml"), text).unwrap();
+    let (object, status) = json_in(folder, "run problem.toml --steps 20000");
     assert_eq!((status, &object["requirements"]["r1"]["met"]), (0, &Value::from(true)));
 }
 
 #[test]
 fn runs_are_bit_identical_for_any_number_of_threads() {
-    let args = [
-        "run",
-        "crates/acrl-envs/problems/queue.toml",
-        "--runs",
-        "8",
-        "--steps",
-        "20000",
-        "--seed",
-        "3",
-        "--json",
-    ];
-    let one = acrl(&[&args[..], &["--threads", "1"]].concat()).stdout;
-    let all = acrl(&args).stdout;
-    assert!(!one.is_empty() && one == all);
-    let other = acrl(&[
-        "run",
-        "crates/acrl-envs/problems/queue.toml",
-        "--runs",
-        "8",
-        "--steps",
-        "20000",
-        "--seed",
-        "4",
-        "--json",
-    ])
-    .stdout;
-    assert_ne!(one, other, "the seed matters");
+    let run = |more: &str| acrl(&format!("run queue --runs 8 --steps 20000 --json {more}")).stdout;
+    let one = run("--seed 3 --threads 1");
+    assert!(!one.is_empty() && one == run("--seed 3"));
+    assert_ne!(one, run("--seed 4"), "the seed matters");
 }
 
 #[test]
 fn every_bundled_problem_is_solved_and_run() {
-    let (object, _) = json(&["problems"]);
+    let (object, _) = json("problems");
     let problems = object["problems"].as_array().unwrap();
     assert!(problems.len() >= 10);
     for problem in problems {
         let name = problem["name"].as_str().unwrap();
         if problem["continuous"] == true {
-            let refusal = String::from_utf8(acrl(&["run", name]).stderr).unwrap();
-            assert!(refusal.contains(&format!("acrl train {name} -o")), "{refusal}");
+            refused(&root(), &format!("run {name}"), &format!("acrl train {name} -o"));
             continue;
         }
-        let (solved, status) = json(&["solve", name]);
+        let (solved, status) = json(&format!("solve {name}"));
         assert_eq!((solved["status"].as_str(), status), (Some("optimal"), 0), "{name}");
-        let (object, status) = json(&["run", name]);
+        let (object, status) = json(&format!("run {name}"));
         assert_eq!((object["diagnosis"]["verdict"].as_str(), status), (Some("met"), 0), "{name}: {object}");
     }
 }
 
 #[test]
 fn check_reports_assumptions_and_guarantees() {
-    let (object, status) = json(&["check", "monitoring"]);
+    let (object, status) = json("check monitoring");
     assert_eq!(status, 0);
     close(&object["slater"]["constant"], 1.0 / 6.0, 1e-6);
     let theory = &object["theory"];
@@ -195,93 +144,80 @@ fn check_reports_assumptions_and_guarantees() {
     close(&theory["step_size_for_wanted_loss"], 2.0 * 0.01 * 9.0 / 5.0, 1e-9);
     close(&theory["switch_time"], 2.0, 1e-9);
     assert!(theory["suggested_epoch"].as_u64().unwrap() > 1);
-    let text = text(&["check", "monitoring"]);
+    let text = text("check monitoring");
     for expected in ["(A1) holds", "(A2) B^2", "Assumption 1", "Assumption 2", "step size"] {
         assert!(text.contains(expected), "{expected:?} is missing from\n{text}");
     }
-    assert_eq!(
-        acrl(&["check", "monitoring", "--require", "r1>=0.55", "--require", "r2>=0.55"]).status.code(),
-        Some(1)
-    );
+    assert_eq!(acrl(&format!("check monitoring {IMPOSSIBLE}")).status.code(), Some(1));
 }
 
 #[test]
 fn compare_lists_every_method() {
-    let (object, status) = json(&["compare", "monitoring"]);
+    let (object, status) = json("compare monitoring");
     assert_eq!(status, 0);
-    let methods = object["methods"].as_array().unwrap();
-    let met = |name: &str| {
-        let entry =
-            methods.iter().find(|m| m["method"] == name).unwrap_or_else(|| panic!("no {name}: {object}"));
-        entry["met"].as_bool().unwrap()
-    };
-    assert!(met("A-CRL (exact)") && met("A-CRL (learned)") && met("primal averaging (by occupancy)"));
-    assert!(!met("fixed weights") && !met("dual descent, stopped") && !met("primal averaging (by state)"));
-    let text = text(&["compare", "monitoring"]);
-    assert!(text.contains("A-CRL (exact)") && text.contains("fixed weights"), "{text}");
+    let text = text("compare monitoring");
+    for (name, met) in [
+        ("A-CRL (exact)", true),
+        ("A-CRL (learned)", true),
+        ("primal averaging (by occupancy)", true),
+        ("fixed weights", false),
+        ("dual descent, stopped", false),
+        ("primal averaging (by state)", false),
+    ] {
+        let methods = object["methods"].as_array().unwrap();
+        let entry = methods.iter().find(|m| m["method"] == name);
+        assert_eq!(entry.unwrap_or_else(|| panic!("no {name}: {object}"))["met"], met, "{name}");
+        assert!(text.contains(name), "{text}");
+    }
 }
 
 #[test]
 fn log_is_json_lines() {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("run.jsonl");
-    let output = acrl(&["run", "monitoring", "--steps", "1000", "--log", path.to_str().unwrap()]);
-    assert!(matches!(output.status.code(), Some(0 | 1)));
-    let log = std::fs::read_to_string(path).unwrap();
-    let events: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    acrl_in(folder.path(), "run monitoring --steps 1000 --log run.jsonl");
+    let events = events(&folder.path().join("run.jsonl"));
     assert_eq!(events.len(), 102);
-    assert_eq!(events[0]["type"], "started");
-    assert_eq!(events[1]["type"], "epoch");
-    assert_eq!(events[101]["type"], "finished");
+    for (i, kind) in [(0, "started"), (1, "epoch"), (100, "epoch"), (101, "finished")] {
+        assert_eq!(events[i]["type"], kind, "{i}");
+    }
     assert_eq!(events[100]["data"]["multipliers"].as_array().unwrap().len(), 2);
 }
 
 #[test]
 fn init_writes_a_valid_problem_and_never_overwrites() {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("mine.toml");
-    let path = path.to_str().unwrap();
-    assert!(acrl(&["init", "inline", "-o", path]).status.success());
-    assert!(acrl(&["solve", path]).status.success());
-    let again = acrl(&["init", "queue", "-o", path]);
-    assert_eq!(again.status.code(), Some(2));
-    assert!(acrl(&["solve", path]).status.success(), "the first file is still there");
+    let run = |line: &str| acrl_in(folder.path(), line).status.code();
+    assert_eq!((run("init inline -o mine.toml"), run("solve mine.toml")), (Some(0), Some(0)));
+    assert_eq!(run("init queue -o mine.toml"), Some(2));
+    assert_eq!(run("solve mine.toml"), Some(0), "the first file is still there");
 }
 
 #[test]
 fn help_has_examples_and_plain_acrl_is_help() {
-    let plain = acrl(&[]);
-    assert!(plain.status.success());
-    assert!(String::from_utf8_lossy(&plain.stdout).contains("Examples:"));
+    assert!(acrl("").status.success() && text("").contains("Examples:"));
     for verb in ["solve", "run", "compare", "reproduce", "check", "init", "completions"] {
-        let help = text(&[verb, "--help"]);
+        let help = text(&format!("{verb} --help"));
         assert!(help.contains("Examples:") && help.contains(&format!("acrl {verb}")), "{verb}: {help}");
     }
-    assert!(text(&["--version"]).starts_with("acrl "));
+    assert!(text("--version").starts_with("acrl "));
     for shell in ["bash", "zsh", "fish"] {
-        assert!(text(&["completions", shell]).contains("acrl"));
+        assert!(text(&format!("completions {shell}")).contains("acrl"));
     }
 }
 
 #[test]
 fn output_is_plain_in_a_pipe_and_coloured_on_request() {
-    assert!(!text(&["run", "monitoring"]).contains('\u{1b}'));
-    assert!(text(&["run", "monitoring", "--color", "always"]).contains('\u{1b}'));
-    assert!(acrl(&["run", "monitoring"]).stderr.is_empty(), "no progress bar in a pipe");
+    assert!(!text("run monitoring").contains('\u{1b}'));
+    assert!(text("run monitoring --color always").contains('\u{1b}'));
+    assert!(acrl("run monitoring").stderr.is_empty(), "no progress bar in a pipe");
 }
 
 #[test]
 fn closed_pipe_is_not_an_error() {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_acrl"))
-        .args(["completions", "bash"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut child = start_in(&root(), "completions bash");
     drop(child.stdout.take());
     let output = child.wait_with_output().unwrap();
-    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
-    assert_eq!(output.status.code(), Some(0));
+    assert_eq!((output.status.code(), stderr(&output)), (Some(0), String::new()));
 }
 
 #[test]
@@ -290,80 +226,45 @@ fn full_disk_error_names_the_file() {
     if !Path::new("/dev/full").exists() {
         return;
     }
-    let output = acrl(&["run", "monitoring", "--log", "/dev/full"]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("cannot write /dev/full"));
+    refused(&root(), "run monitoring --log /dev/full", "cannot write /dev/full");
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
-    let status = Command::new(env!("CARGO_BIN_EXE_acrl"))
-        .args(["problems"])
-        .stdout(full)
-        .stderr(Stdio::null())
-        .status()
-        .unwrap();
+    let mut problems = Command::new(env!("CARGO_BIN_EXE_acrl"));
+    let status = problems.arg("problems").stdout(full).stderr(Stdio::null()).status().unwrap();
     assert_eq!(status.code(), Some(2));
 }
 
-/// Every key that is printed is explained in docs/json.md.
 #[test]
 fn every_json_key_is_documented() {
-    fn keys(value: &Value, found: &mut std::collections::BTreeSet<String>) {
-        match value {
-            Value::Object(map) => {
-                for (key, value) in map {
-                    found.insert(key.clone());
-                    keys(value, found);
-                }
-            }
-            Value::Array(list) => list.iter().for_each(|value| keys(value, found)),
-            _ => {}
-        }
-    }
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("run.jsonl");
-    acrl(&["run", "monitoring", "--steps", "100", "--log", path.to_str().unwrap()]);
-    let mut found = std::collections::BTreeSet::new();
-    for line in std::fs::read_to_string(path).unwrap().lines() {
-        keys(&serde_json::from_str(line).unwrap(), &mut found);
-    }
-    let impossible = ["--require", "r1>=0.55", "--require", "r2>=0.55"];
-    for args in [
-        &["solve", "monitoring"][..],
-        &[&["solve", "monitoring"], &impossible[..]].concat(),
-        &["solve", "monitoring", "--require", "r1>=0", "--require", "r2>=0"],
-        &["run", "monitoring"],
-        &["check", "monitoring"],
-        &[&["check", "monitoring"], &impossible[..]].concat(),
-        &["compare", "monitoring", "--steps", "1000", "--train-steps", "1000"],
-        &["problems"],
+    acrl_in(folder.path(), "run monitoring --steps 100 --log run.jsonl");
+    let mut values = events(&folder.path().join("run.jsonl"));
+    for line in [
+        "solve monitoring",
+        &format!("solve monitoring {IMPOSSIBLE}"),
+        "solve monitoring --require r1>=0 --require r2>=0",
+        "run monitoring",
+        "check monitoring",
+        &format!("check monitoring {IMPOSSIBLE}"),
+        "compare monitoring --steps 1000 --train-steps 1000",
+        "problems",
     ] {
-        keys(&json(args).0, &mut found);
+        values.push(json(line).0);
     }
-    let page = std::fs::read_to_string(root().join("docs/json.md")).unwrap();
-    let rewards = ["r0", "r1", "r2", "type", "data"];
-    let missing: Vec<&String> = found
-        .iter()
-        .filter(|key| !rewards.contains(&key.as_str()) && !page.contains(&format!("`{key}`")))
-        .collect();
-    assert!(missing.is_empty(), "not in docs/json.md: {missing:?}");
+    documented(&values, &["r0", "r1", "r2", "type", "data"]);
 }
 
 /// Ctrl-C loses nothing: the steps taken so far are reported.
 #[cfg(unix)]
 #[test]
 fn ctrl_c_reports_partial_results() {
-    let child = Command::new(env!("CARGO_BIN_EXE_acrl"))
-        .args(["run", "queue", "--steps", "1e13", "--json"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let child = start_in(&root(), "run queue --steps 1e13 --json");
     std::thread::sleep(std::time::Duration::from_millis(1500));
-    Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    interrupt(&child);
     let output = child.wait_with_output().unwrap();
     let object: Value = serde_json::from_slice(&output.stdout).unwrap();
     let steps = object["steps"].as_u64().unwrap();
     assert!(steps > 0 && steps < 10_000_000_000_000, "{steps}");
-    assert!(String::from_utf8_lossy(&output.stderr).contains("stopped by Ctrl-C"));
+    assert!(stderr(&output).contains("stopped by Ctrl-C"));
 }
 
 #[test]
@@ -383,16 +284,10 @@ fn view_rejects_paths_that_are_not_runs() {
         ("notes.txt", "is not a report: expected a run's folder"),
         ("notes.html", "is not a report: expected a run's folder"),
     ] {
-        let output = acrl(&["view", "--no-open", at(name).to_str().unwrap()]);
-        let stderr = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(2), "{name}: {stderr}");
-        assert!(stderr.contains(expected), "{name}: {stderr}");
-        assert!(output.stdout.is_empty(), "{name}");
+        refused(folder.path(), &format!("view --no-open {name}"), expected);
     }
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = taken.local_addr().unwrap().port().to_string();
+    let port = taken.local_addr().unwrap().port();
     std::fs::write(at("empty/report.html"), "<!DOCTYPE html>").unwrap();
-    let output = acrl(&["view", "--no-open", "--port", &port, at("empty").to_str().unwrap()]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8(output.stderr).unwrap().contains("choose another --port"));
+    refused(folder.path(), &format!("view --no-open --port {port} empty"), "choose another --port");
 }

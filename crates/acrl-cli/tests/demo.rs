@@ -5,23 +5,19 @@
 mod checks;
 #[path = "browser/chromium.rs"]
 mod chromium;
-
-use std::process::Command;
+#[path = "common/program.rs"]
+mod program;
 
 use checks::{arrows, clean, drawn, largest_difference, slide};
 use chromium::Browser;
-use serde_json::Value;
+use program::{acrl_in, json_in, stdout};
 
 #[test]
 fn demo_meets_every_requirement_and_writes_a_report() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path().join("demo");
-    let output = Command::new(env!("CARGO_BIN_EXE_acrl"))
-        .args(["demo", "--json", "--out-dir", folder.to_str().unwrap()])
-        .output()
-        .unwrap();
-    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
-    let demo: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let (demo, status) = json_in(place.path(), "demo --out-dir demo");
+    assert_eq!(status, 0);
     assert_eq!(demo["met"], true);
     for runs in ["first", "changed"] {
         let requirements = demo[runs]["requirements"].as_object().unwrap();
@@ -43,12 +39,8 @@ fn demo_meets_every_requirement_and_writes_a_report() {
     let page = folder.join("report.html").canonicalize().unwrap();
     assert!(page.metadata().unwrap().len() < 8_000_000);
     // The policy is there to go on with.
-    let policy = folder.join("policy.safetensors");
-    let again = Command::new(env!("CARGO_BIN_EXE_acrl"))
-        .args(["run", policy.to_str().unwrap(), "--runs", "4", "--require", "blue>=0.4"])
-        .output()
-        .unwrap();
-    assert_eq!(again.status.code(), Some(0), "{}", String::from_utf8_lossy(&again.stdout));
+    let again = acrl_in(place.path(), "run demo/policy.safetensors --runs 4 --require blue>=0.4");
+    assert_eq!(again.status.code(), Some(0), "{}", stdout(&again));
 
     let mut browser = Browser::start();
     browser.window(1100, 900, false);

@@ -1,9 +1,8 @@
 //! Golden outputs: seeded commands give bit-identical results.
 //!
-//! `golden/recorded.json` holds outputs of an earlier program (its commit is in the file), from before JSON keys were
-//! renamed; they are compared as recorded, up to [`RENAMED`]. Floating-point results depend on the vector instructions of
-//! the machine, so elsewhere only exit statuses and keys are compared. After an intended change of results,
-//! `ACRL_BLESS=1 cargo test -p acrl-cli --test golden` records the present ones.
+//! `golden/recorded.json` holds the outputs of an earlier program. Floating-point results depend on the vector
+//! instructions of the machine, so elsewhere only exit statuses and keys are compared. After an intended change of
+//! results, `ACRL_BLESS=1 cargo test -p acrl-cli --test golden` records the present ones.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use std::path::Path;
@@ -11,26 +10,8 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-/// Keys and words of the recorded program, and the present ones.
-const RENAMED: [(&str, &str); 9] = [
-    ("acting", "executor"),
-    ("advice", "execution_defaults"),
-    ("alone", "single"),
-    ("certificate", "certified_shortfall"),
-    ("corners", "single_objective_values"),
-    ("fallbacks", "runs_on_library"),
-    ("growth", "deficit_rate"),
-    ("reach", "multiplier_ratio"),
-    ("steering", "executor"),
-];
-/// Values of `acting`.
-const WORDS: [(&str, &str); 2] = [("mixture", "time_sharing"), ("policies", "policy_set")];
 /// Keys that depend on the clock or the version.
 const VOLATILE: [&str; 2] = ["seconds", "version"];
-
-fn present<'a>(table: &[(&'a str, &'a str)], word: &'a str) -> &'a str {
-    table.iter().find(|(old, _)| *old == word).map_or(word, |(_, new)| new)
-}
 
 /// Compares a recorded value with a present one; `exact` is false where numbers may differ.
 fn compare(old: &Value, new: &Value, place: &str, exact: bool) {
@@ -38,8 +19,7 @@ fn compare(old: &Value, new: &Value, place: &str, exact: bool) {
         (Value::Object(before), Value::Object(now)) => {
             assert_eq!(before.len(), now.len(), "{place}: keys {before:?}, now {now:?}");
             for (key, value) in before.iter().filter(|(key, _)| !VOLATILE.contains(&key.as_str())) {
-                let found = now.get(key).or_else(|| now.get(present(&RENAMED, key)));
-                compare(value, found.unwrap_or(&Value::Null), &format!("{place}.{key}"), exact);
+                compare(value, now.get(key).unwrap_or(&Value::Null), &format!("{place}.{key}"), exact);
             }
         }
         (Value::Array(before), Value::Array(now)) if exact || before.len() == now.len() => {
@@ -47,9 +27,6 @@ fn compare(old: &Value, new: &Value, place: &str, exact: bool) {
             for (i, (a, b)) in before.iter().zip(now).enumerate() {
                 compare(a, b, &format!("{place}[{i}]"), exact);
             }
-        }
-        (Value::String(before), Value::String(now)) if exact => {
-            assert_eq!(present(&WORDS, before), now, "{place}");
         }
         _ if exact => assert_eq!(old, new, "{place}"),
         _ => {}

@@ -2,8 +2,10 @@
 //! output, no panic. The readers have tables of their own; this one goes through the program.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-use std::path::Path;
-use std::process::Command;
+#[path = "common/program.rs"]
+mod program;
+
+use program::acrl_in;
 
 /// A model that is fine, from which the faults are made.
 const DRN: &str = "@type: MDP
@@ -47,12 +49,8 @@ step_size = 0.5
 epoch = 10
 ";
 
-struct Case {
-    file: &'static str,
-    text: Vec<u8>,
-    args: Vec<&'static str>,
-    expected: &'static str,
-}
+/// A file with its content, a command, and what the error says.
+type Case = (&'static str, Vec<u8>, &'static str, &'static str);
 
 /// `text` with `from` replaced, which must be there.
 fn replaced(text: &str, from: &str, to: &str) -> Vec<u8> {
@@ -62,7 +60,7 @@ fn replaced(text: &str, from: &str, to: &str) -> Vec<u8> {
 
 fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
-    let goal = vec!["solve", "model.drn", "--maximize", "r0", "--require", "r1>=0.2"];
+    let goal = "solve model.drn --maximize r0 --require r1>=0.2";
     for (from, to, expected) in [
         ("@type: MDP", "@type: CTMC", "CTMC"),
         ("@type: MDP", "@type: POMDP", "POMDP"),
@@ -92,14 +90,13 @@ fn cases() -> Vec<Case> {
         ("\taction back", "\tactoin back", "line 17"),
         ("@model", "@modle", "@modle"),
     ] {
-        cases.push(Case { file: "model.drn", text: replaced(DRN, from, to), args: goal.clone(), expected });
+        cases.push(("model.drn", replaced(DRN, from, to), goal, expected));
     }
-    let whole =
-        |text: &[u8], expected| Case { file: "model.drn", text: text.to_vec(), args: goal.clone(), expected };
+    let whole = |text: &[u8], expected| ("model.drn", text.to_vec(), goal, expected);
     cases.push(whole(b"", "model.drn"));
     cases.push(whole(b"\xff\xfe\x00state", "line 1"));
     cases.push(whole(&DRN.as_bytes()[..DRN.len() - 20], "model.drn"));
-    let run = vec!["run", "problem.toml"];
+    let run = "run problem.toml";
     for (from, to, expected) in [
         ("version = 1", "version = 2", "line 1"),
         ("version = 1", "version = ", "line 1"),
@@ -121,54 +118,39 @@ fn cases() -> Vec<Case> {
         ("epoch = 10", "epoch = \"often\"", "line 17"),
         ("epoch = 10", "epoch = 10\nepoch = 11", "line 18"),
     ] {
-        cases.push(Case {
-            file: "problem.toml",
-            text: replaced(TOML, from, to),
-            args: run.clone(),
-            expected,
-        });
+        cases.push(("problem.toml", replaced(TOML, from, to), run, expected));
     }
-    let flags: [(&[&'static str], &'static str); 22] = [
-        (&["run", "problem.toml", "--steps", "0"], "from 1 to 1e15"),
-        (&["run", "problem.toml", "--steps", "many"], "many"),
-        (&["run", "problem.toml", "--runs", "0"], "--runs"),
-        (&["run", "problem.toml", "--step-size", "-1"], "-1"),
-        (&["run", "problem.toml", "--step-size", "nan"], "greater than 0"),
-        (&["run", "problem.toml", "--epoch", "0"], "'auto'"),
-        (&["run", "problem.toml", "--tolerance", "0"], "greater than 0"),
-        (&["run", "problem.toml", "--seed", "-1"], "--seed"),
-        (&["run", "problem.toml", "--threads", "0"], "--threads"),
-        (&["run", "problem.toml", "--require", "r1"], "NAME>=NUMBER"),
-        (&["run", "problem.toml", "--require", "r1>=x"], "r1>=x"),
-        (&["run", "problem.toml", "--require", "r1>=inf"], "finite"),
-        (&["run", "problem.toml", "--require", "r9>=0.1"], "unknown reward 'r9'"),
-        (&["run", "problem.toml", "--maximize", "r9"], "unknown reward 'r9'"),
-        (&["run", "problem.toml", "--maximize", "r0", "--minimize", "r1"], "cannot be used with"),
-        (&["run", "problem.toml", "--log", "no/such/folder/run.jsonl"], "no/such/folder/run.jsonl"),
-        (&["solve", "problem.toml", "--gap", "0"], "greater than 0"),
-        (&["solve", "nothing.toml"], "nothing.toml"),
-        (&["solve", "nonesuch"], "the bundled problems are"),
-        (&["solve", "."], "is a folder"),
-        (&["init", "nonesuch"], "nonesuch"),
-        (&["fly"], "fly"),
+    let flags: [(&'static str, &'static str); 22] = [
+        ("run problem.toml --steps 0", "from 1 to 1e15"),
+        ("run problem.toml --steps many", "many"),
+        ("run problem.toml --runs 0", "--runs"),
+        ("run problem.toml --step-size -1", "-1"),
+        ("run problem.toml --step-size nan", "greater than 0"),
+        ("run problem.toml --epoch 0", "'auto'"),
+        ("run problem.toml --tolerance 0", "greater than 0"),
+        ("run problem.toml --seed -1", "--seed"),
+        ("run problem.toml --threads 0", "--threads"),
+        ("run problem.toml --require r1", "NAME>=NUMBER"),
+        ("run problem.toml --require r1>=x", "r1>=x"),
+        ("run problem.toml --require r1>=inf", "finite"),
+        ("run problem.toml --require r9>=0.1", "unknown reward 'r9'"),
+        ("run problem.toml --maximize r9", "unknown reward 'r9'"),
+        ("run problem.toml --maximize r0 --minimize r1", "cannot be used with"),
+        ("run problem.toml --log no/such/folder/run.jsonl", "no/such/folder/run.jsonl"),
+        ("solve problem.toml --gap 0", "greater than 0"),
+        ("solve nothing.toml", "nothing.toml"),
+        ("solve nonesuch", "the bundled problems are"),
+        ("solve .", "is a folder"),
+        ("init nonesuch", "nonesuch"),
+        ("fly", "fly"),
     ];
     for (args, expected) in flags {
-        cases.push(Case { file: "problem.toml", text: TOML.into(), args: args.to_vec(), expected });
+        cases.push(("problem.toml", TOML.into(), args, expected));
     }
-    cases.push(Case {
-        file: "model.drn",
-        text: DRN.into(),
-        args: vec!["solve", "model.drn"],
-        expected: "nothing to achieve",
-    });
+    cases.push(("model.drn", DRN.into(), "solve model.drn", "nothing to achieve"));
     let mut arrays = npz();
     let end = arrays.len();
-    let npz = |text: Vec<u8>, expected| Case {
-        file: "model.npz",
-        text,
-        args: vec!["solve", "model.npz"],
-        expected,
-    };
+    let npz = |text: Vec<u8>, expected| ("model.npz", text, "solve model.npz", expected);
     cases.push(npz(vec![1], "model.npz: this is not a whole zip file, which an .npz file is"));
     cases.push(npz(arrays[..end - 5].to_vec(), "model.npz: this is not a whole zip file"));
     cases.push(npz(DRN.into(), "model.npz: this is not a whole zip file"));
@@ -176,22 +158,14 @@ fn cases() -> Vec<Case> {
     let data = arrays.windows(8).position(|window| window == b"data.npy").unwrap();
     arrays[data + 40] ^= 0x10;
     cases.push(npz(arrays, "model.npz: array 'data': "));
-    cases.push(Case {
-        file: "problem.toml",
-        text: b"version = 1\n[model]\nfile = \"gone.drn\"\n[objective]\nreward = \"x\"\n".to_vec(),
-        args: vec!["solve", "problem.toml"],
-        expected: "gone.drn",
-    });
+    let gone = b"version = 1\n[model]\nfile = \"gone.drn\"\n[objective]\nreward = \"x\"\n";
+    cases.push(("problem.toml", gone.to_vec(), "solve problem.toml", "gone.drn"));
     cases
 }
 
 /// A model in arrays.
 fn npz() -> Vec<u8> {
     acrl_exact::npz::write(&acrl_exact::drn::read(DRN.as_bytes()).unwrap())
-}
-
-fn acrl(folder: &Path, args: &[&str]) -> std::process::Output {
-    Command::new(env!("CARGO_BIN_EXE_acrl")).current_dir(folder).args(args).output().unwrap()
 }
 
 #[test]
@@ -201,11 +175,11 @@ fn well_formed_inputs_are_accepted() {
     std::fs::write(folder.path().join("model.npz"), npz()).unwrap();
     std::fs::write(folder.path().join("problem.toml"), TOML).unwrap();
     for args in [
-        &["solve", "model.drn", "--maximize", "r0", "--require", "r1>=0.2"][..],
-        &["solve", "model.npz", "--maximize", "r0", "--require", "r1>=0.2"],
-        &["solve", "problem.toml"],
+        "solve model.drn --maximize r0 --require r1>=0.2",
+        "solve model.npz --maximize r0 --require r1>=0.2",
+        "solve problem.toml",
     ] {
-        let output = acrl(folder.path(), args);
+        let output = acrl_in(folder.path(), args);
         assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
     }
 }
@@ -215,27 +189,25 @@ fn malformed_inputs_are_rejected_with_one_sentence() {
     let cases = cases();
     assert!(cases.len() >= 40);
     let mut failures = Vec::new();
-    for (number, case) in cases.iter().enumerate() {
+    for (number, (file, text, args, expected)) in cases.iter().enumerate() {
         let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join(case.file), &case.text).unwrap();
-        let output = acrl(folder.path(), &case.args);
+        std::fs::write(folder.path().join(file), text).unwrap();
+        let output = acrl_in(folder.path(), args);
         let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
         let first = stderr.lines().next().unwrap_or_default();
         let from_flags = stderr.contains("--help");
         let one_sentence = from_flags || stderr.trim_end().lines().count() == 1;
         let names_file =
-            from_flags || case.args[0] == "init" || !stderr.contains("line ") || first.contains(case.file);
+            from_flags || args.starts_with("init") || !stderr.contains("line ") || first.contains(file);
         let fine = output.status.code() == Some(2)
             && output.stdout.is_empty()
             && first.starts_with("error: ")
-            && first.contains(case.expected)
+            && first.contains(expected)
             && one_sentence
             && names_file;
         if !fine {
             failures.push(format!(
-                "case {number} {:?} expected {:?}, exit {:?}, said: {stderr}",
-                case.args,
-                case.expected,
+                "case {number} {args:?} expected {expected:?}, exit {:?}, said: {stderr}",
                 output.status.code()
             ));
         }

@@ -1,9 +1,12 @@
 //! Bugs that were found and fixed, one test each.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-use std::process::Command;
-
 use serde_json::Value;
+
+#[path = "common/program.rs"]
+mod program;
+
+use program::acrl_in;
 
 /// Targets with their probabilities, and rewards.
 type Action<'a> = (&'a [(usize, &'a str)], &'a [&'a str]);
@@ -42,18 +45,11 @@ fn line(length: usize) -> String {
     text
 }
 
-/// Runs `acrl VERB model.drn ARGS --json`; the object (null if there is none) and the exit status.
-fn acrl(verb: &str, model: &str, args: &[&str]) -> (Value, i32) {
+/// The object that `acrl VERB model.drn ARGS --json` prints (null if none), and the exit status.
+fn acrl(verb: &str, model: &str, args: &str) -> (Value, i32) {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("model.drn");
-    std::fs::write(&path, model).unwrap();
-    let output = Command::new(env!("CARGO_BIN_EXE_acrl"))
-        .arg(verb)
-        .arg(&path)
-        .args(args)
-        .arg("--json")
-        .output()
-        .unwrap();
+    std::fs::write(folder.path().join("model.drn"), model).unwrap();
+    let output = acrl_in(folder.path(), &format!("{verb} model.drn {args} --json"));
     (serde_json::from_slice(&output.stdout).unwrap_or(Value::Null), output.status.code().unwrap())
 }
 
@@ -61,8 +57,7 @@ fn acrl(verb: &str, model: &str, args: &[&str]) -> (Value, i32) {
 #[test]
 fn infeasible_long_corridor_is_detected() {
     for length in [2, 3, 4, 10, 100] {
-        let (object, status) =
-            acrl("solve", &line(length), &["--require", "r1>=0.6", "--require", "r2>=0.6"]);
+        let (object, status) = acrl("solve", &line(length), "--require r1>=0.6 --require r2>=0.6");
         assert_eq!((object["status"].as_str(), status), (Some("infeasible"), 1), "length {length}");
         assert!((object["relax"]["uniform"].as_f64().unwrap() - 0.1).abs() < 1e-6);
     }
@@ -79,7 +74,7 @@ fn small_transition_probabilities_are_kept() {
             &[(&[(1, "1")], &["0"])],
         ],
     );
-    let (object, _) = acrl("solve", &leak, &["--maximize", "r0"]);
+    let (object, _) = acrl("solve", &leak, "--maximize r0");
     assert!((object["objective"].as_f64().unwrap() - 1.0).abs() < 1e-9, "{object}");
     // States that cannot be reached, with a bias of 1e9, spoilt those that can.
     let far = drn(
@@ -91,7 +86,7 @@ fn small_transition_probabilities_are_kept() {
             &[(&[(3, "0.999999999"), (2, "0.000000001")], &["0"])],
         ],
     );
-    let (object, _) = acrl("solve", &far, &["--maximize", "r0"]);
+    let (object, _) = acrl("solve", &far, "--maximize r0");
     assert!((object["objective"].as_f64().unwrap() - 0.5).abs() < 1e-9, "{object}");
 }
 
@@ -99,9 +94,9 @@ fn small_transition_probabilities_are_kept() {
 #[test]
 fn unreachable_states_do_not_widen_the_tolerance() {
     let model = drn(2, &[&[(&[(0, "1")], &["0", "0.2"])], &[(&[(1, "1")], &["0", "1000000"])]]);
-    let (object, status) = acrl("run", &model, &["--require", "r1>=0.9"]);
+    let (object, status) = acrl("run", &model, "--require r1>=0.9");
     assert_eq!((object["diagnosis"]["verdict"].as_str(), status), (Some("infeasible"), 1));
-    let (object, status) = acrl("solve", &model, &["--require", "r1>=0.2000005"]);
+    let (object, status) = acrl("solve", &model, "--require r1>=0.2000005");
     assert_eq!((object["status"].as_str(), status), (Some("infeasible"), 1));
 }
 
@@ -110,7 +105,7 @@ fn unreachable_states_do_not_widen_the_tolerance() {
 fn bound_beyond_the_reward_range_is_infeasible() {
     let model = drn(2, &[&[(&[(0, "1")], &["0", "0"])]]);
     for bound in ["r1>=1e308", "r1>=1e300"] {
-        let (object, status) = acrl("run", &model, &["--require", bound]);
+        let (object, status) = acrl("run", &model, &format!("--require {bound}"));
         assert_ne!(status, 0, "{bound}: {object}");
     }
 }
@@ -126,8 +121,8 @@ fn two_absorbing_components_are_not_diagnosed_as_short_epoch() {
             &[(&[(2, "1")], &["0", "1"])],
         ],
     );
-    let args = ["--maximize", "r0", "--require", "r1>=0.4", "--runs", "8"];
-    let (object, status) = acrl("run", &chance, &args);
+    let args = "--maximize r0 --require r1>=0.4 --runs 8";
+    let (object, status) = acrl("run", &chance, args);
     assert_eq!((object["diagnosis"]["verdict"].as_str(), status), (Some("infeasible"), 1), "{object}");
     let choice = drn(
         2,
@@ -137,13 +132,13 @@ fn two_absorbing_components_are_not_diagnosed_as_short_epoch() {
             &[(&[(2, "1")], &["0", "1"])],
         ],
     );
-    let (object, status) = acrl("run", &choice, &args);
+    let (object, status) = acrl("run", &choice, args);
     assert_eq!(
         (object["diagnosis"]["verdict"].as_str(), status),
         (Some("policy_insufficient"), 1),
         "{object}"
     );
-    let (object, _) = acrl("solve", &choice, &["--maximize", "r0", "--require", "r1>=0.4"]);
+    let (object, _) = acrl("solve", &choice, "--maximize r0 --require r1>=0.4");
     assert!((object["objective"].as_f64().unwrap() - 0.6).abs() < 1e-9, "expected");
     assert!(object["almost_sure"].as_f64().unwrap().abs() < 1e-9, "on almost every path");
 }
@@ -164,17 +159,17 @@ fn prices_are_invariant_to_reward_offsets() {
         )
     };
     for offset in [0.0, 1000.0, -100_000.0] {
-        let (object, _) = acrl("solve", &room(offset), &["--maximize", "r0", "--require", "r1>=0.5"]);
+        let (object, _) = acrl("solve", &room(offset), "--maximize r0 --require r1>=0.5");
         let price = object["multipliers"]["r1"].as_f64().unwrap();
         assert!((price - 0.7 / 0.6).abs() < 1e-6, "offset {offset}: {price}");
     }
 }
 
-/// A failed objective in a two-sided world: the worst run is the one that hurts the requirement.
+/// The worst run of a reward that is objective and requirement was that of the objective.
 #[test]
 fn worst_run_of_a_minimized_objective_is_the_largest() {
     let model = drn(1, &[&[(&[(0, "1")], &["1"]), (&[(0, "1")], &["0"])]]);
-    let (object, _) = acrl("run", &model, &["--maximize", "r0", "--require", "r0<=0.3", "--steps", "1005"]);
+    let (object, _) = acrl("run", &model, "--maximize r0 --require r0<=0.3 --steps 1005");
     let requirement = &object["requirements"]["r0"];
     assert!(
         requirement["worst"].as_f64().unwrap() >= requirement["average"].as_f64().unwrap() - 1e-12,

@@ -1,8 +1,7 @@
 //! `acrl solve` beyond the optimum: time limits, rounds, sweeps, parts, certificates, and answers that are executed.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use acrl::FiniteCmdp;
@@ -11,12 +10,12 @@ use serde_json::Value;
 #[path = "common/program.rs"]
 mod program;
 
-use program::{acrl, close, json, number};
+use program::{
+    acrl_in, close, events, interrupt, json, json_in, number, refused, start_in, stderr, stdout, text,
+};
 
-fn save(model: &FiniteCmdp, folder: &Path, name: &str) -> String {
-    let path = folder.join(name);
-    std::fs::write(&path, acrl_exact::npz::write(model)).unwrap();
-    path.to_str().unwrap().to_owned()
+fn save(model: &FiniteCmdp, folder: &Path, name: &str) {
+    std::fs::write(folder.join(name), acrl_exact::npz::write(model)).unwrap();
 }
 
 /// A square grid of rough ground with moves that may slip: r0 is paid here and there, r1 in a far corner.
@@ -55,48 +54,44 @@ fn grid(side: usize) -> FiniteCmdp {
 #[test]
 fn time_limit_gives_the_best_solution_so_far() {
     let folder = tempfile::tempdir().unwrap();
-    let (model, log) = (save(&grid(60), folder.path(), "grid.npz"), folder.path().join("rounds.jsonl"));
-    let limited = ["solve", &model, "--maximize", "r0", "--gap", "1e-9", "--time-limit", "0.01s"];
-    let output =
-        acrl(&[&limited[..], &["--require", "r1>=0", "--json", "--log", log.to_str().unwrap()]].concat());
-    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(0), "{stderr}");
-    assert!(stderr.contains("stopped at a gap of"), "{stderr}");
+    let folder = folder.path();
+    save(&grid(60), folder, "grid.npz");
+    let limited = "solve grid.npz --maximize r0 --gap 1e-9 --time-limit 0.01s --require r1>=0";
+    let output = acrl_in(folder, &format!("{limited} --json --log rounds.jsonl"));
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(stderr(&output).contains("stopped at a gap of"), "{}", stderr(&output));
     let object: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((object["status"].as_str(), &object["complete"]), (Some("optimal"), &Value::Bool(false)));
     assert!(number(&object["gap"]) > 1e-9);
     assert!(number(&object["bounds"][0]) <= number(&object["objective"]) + 1e-9);
-    // The last round that was logged is the answer's.
-    let log = std::fs::read_to_string(log).unwrap();
-    let last: Value = serde_json::from_str(log.lines().last().unwrap()).unwrap();
+    // The last round that was logged is the solution's.
+    let last = &events(&folder.join("rounds.jsonl")).pop().unwrap();
     assert_eq!(last["type"], "round");
     assert_eq!((&last["data"]["lower"], &last["data"]["gap"]), (&object["bounds"][0], &object["gap"]));
     assert_eq!(last["data"]["round"], object["rounds"]);
     // Without a policy that meets the requirements there is nothing to give.
-    let output =
-        acrl(&["solve", &model, "--maximize", "r1", "--require", "r0>=0.9", "--time-limit", "0.01s"]);
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(130), "{stderr}");
-    assert!(stderr.contains("--time-limit") && output.stdout.is_empty(), "{stderr}");
+    let output = acrl_in(folder, "solve grid.npz --maximize r1 --require r0>=0.9 --time-limit 0.01s");
+    assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));
+    assert!(stderr(&output).contains("--time-limit") && output.stdout.is_empty(), "{}", stderr(&output));
 }
 
 /// No solver of this precision closes such a gap: it gives up, and says so to people and to programs.
 #[test]
 fn unreached_gap_is_reported_as_incomplete() {
     let folder = tempfile::tempdir().unwrap();
-    let model = save(&grid(20), folder.path(), "grid.npz");
-    let asked = ["solve", &model, "--maximize", "r0", "--require", "r1>=0.05", "--gap", "1e-17"];
-    let output = acrl(&[&asked[..], &["--json"]].concat());
-    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(0), "{stderr}");
-    assert!(stderr.contains("stopped at a gap of"), "{stderr}");
+    let folder = folder.path();
+    save(&grid(20), folder, "grid.npz");
+    let solve = "solve grid.npz --maximize r0 --require r1>=0.05";
+    let output = acrl_in(folder, &format!("{solve} --gap 1e-17 --json"));
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(stderr(&output).contains("stopped at a gap of"), "{}", stderr(&output));
     let object: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((object["status"].as_str(), &object["complete"]), (Some("optimal"), &Value::Bool(false)));
     assert!(number(&object["gap"]) > 1e-17);
-    let text = String::from_utf8_lossy(&acrl(&asked).stdout).into_owned();
+    let text = stdout(&acrl_in(folder, &format!("{solve} --gap 1e-17")));
     assert!(text.contains("best found: r0 =") && !text.contains("optimal"), "{text}");
     // At the default it is reached.
-    let object = json(&["solve", &model, "--maximize", "r0", "--require", "r1>=0.05"]).0;
+    let object = json_in(folder, solve).0;
     assert_eq!(object["complete"], true);
     assert!(number(&object["gap"]) <= 1e-6);
 }
@@ -105,38 +100,23 @@ fn unreached_gap_is_reported_as_incomplete() {
 #[test]
 fn ctrl_c_gives_the_best_solution_so_far() {
     let folder = tempfile::tempdir().unwrap();
-    let (model, log) = (save(&grid(150), folder.path(), "grid.npz"), folder.path().join("rounds.jsonl"));
-    let child = Command::new(env!("CARGO_BIN_EXE_acrl"))
-        .args([
-            "solve",
-            &model,
-            "--maximize",
-            "r0",
-            "--require",
-            "r1>=0.05",
-            "--gap",
-            "1e-11",
-            "--json",
-            "--log",
-        ])
-        .arg(&log)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let folder = folder.path();
+    save(&grid(150), folder, "grid.npz");
+    let solve = "solve grid.npz --maximize r0 --require r1>=0.05 --gap 1e-11 --json --log rounds.jsonl";
+    let child = start_in(folder, solve);
     // As soon as there is something to report.
     let begin = Instant::now();
     let known = || {
-        let text = std::fs::read_to_string(&log).unwrap_or_default();
+        let text = std::fs::read_to_string(folder.join("rounds.jsonl")).unwrap_or_default();
         text.lines().any(|line| line.ends_with('}') && !line.contains("\"lower\":null"))
     };
     while !known() {
         assert!(begin.elapsed() < Duration::from_secs(120), "no round in two minutes");
         std::thread::sleep(Duration::from_millis(5));
     }
-    Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    interrupt(&child);
     let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let object: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((object["status"].as_str(), &object["complete"]), (Some("optimal"), &Value::Bool(false)));
     assert!(number(&object["bounds"][0]) <= number(&object["bounds"][1]));
@@ -145,9 +125,8 @@ fn ctrl_c_gives_the_best_solution_so_far() {
 #[test]
 fn slope_of_a_sweep_is_the_price() {
     let folder = tempfile::tempdir().unwrap();
-    let report = folder.path().join("report");
     let (object, status) =
-        json(&["solve", "monitoring", "--sweep", "r1>=0.1..0.7:13", "--out-dir", report.to_str().unwrap()]);
+        json_in(folder.path(), "solve monitoring --sweep r1>=0.1..0.7:13 --out-dir report");
     assert_eq!((object["requirement"].as_str(), status), (Some("r1"), 0));
     let points = object["sweep"].as_array().unwrap();
     assert_eq!(points.len(), 13);
@@ -155,9 +134,8 @@ fn slope_of_a_sweep_is_the_price() {
     let feasible: Vec<&Value> = points.iter().filter(|p| p["status"] == "optimal").collect();
     assert!(feasible.len() > 5 && points.last().unwrap()["status"] == "infeasible");
     for point in &feasible {
-        let bound = format!("r1>={}", number(&point["bound"]));
-        let (alone, _) = json(&["solve", "monitoring", "--require", &bound]);
-        close(&point["objective"], number(&alone["objective"]), 1e-6);
+        let (single, _) = json(&format!("solve monitoring --require r1>={}", number(&point["bound"])));
+        close(&point["objective"], number(&single["objective"]), 1e-6);
     }
     for pair in feasible.windows(2) {
         let slope = (number(&pair[1]["objective"]) - number(&pair[0]["objective"]))
@@ -166,29 +144,31 @@ fn slope_of_a_sweep_is_the_price() {
         assert!(-slope >= price(0) - 1e-6 && -slope <= price(1) + 1e-6, "{slope} {pair:?}");
     }
     for name in ["report.html", "figures/sweep.svg", "figures/sweep.png", "data/sweep.csv"] {
-        assert!(report.join(name).exists(), "{name}");
+        assert!(folder.path().join("report").join(name).exists(), "{name}");
     }
-    let text = String::from_utf8(acrl(&["solve", "monitoring", "--sweep", "r1>=0.1..0.7:4"]).stdout).unwrap();
+    let text = text("solve monitoring --sweep r1>=0.1..0.7:4");
     assert!(text.contains("r1 >=") && text.contains("infeasible") && text.contains("price"), "{text}");
     // Nowhere: the exit status says so. On the other side and downwards it is a curve too.
-    assert_eq!(json(&["solve", "monitoring", "--sweep", "r1>=0.8..0.9:3"]).1, 1);
-    let (object, _) = json(&["solve", "monitoring", "--minimize", "r0", "--sweep", "r2<=0.6..0.4:3"]);
+    assert_eq!(json("solve monitoring --sweep r1>=0.8..0.9:3").1, 1);
+    let (object, _) = json("solve monitoring --minimize r0 --sweep r2<=0.6..0.4:3");
     assert_eq!(object["sweep"][0]["bound"], 0.6);
-    for text in ["r1>=0.1", "r1>=0.1..0.2:1", "nobody>=0..1:3"] {
-        assert_eq!(acrl(&["solve", "monitoring", "--sweep", text]).status.code(), Some(2), "{text}");
+    for sweep in ["r1>=0.1", "r1>=0.1..0.2:1", "nobody>=0..1:3"] {
+        refused(folder.path(), &format!("solve monitoring --sweep {sweep}"), "");
     }
 }
 
 #[test]
 fn infeasibility_proof_is_one_sentence() {
-    let text = |args: &[&str]| String::from_utf8(acrl(args).stdout).unwrap();
-    let both = text(&["solve", "monitoring", "--require", "r1>=0.55", "--require", "r2>=0.55"]);
-    assert!(
-        both.contains("No policy has 0.5 r1 + 0.5 r2 above 0.5, and the bounds together ask for 0.55."),
-        "{both}"
-    );
-    let one = text(&["solve", "monitoring", "--require", "r1<=-0.5"]);
-    assert!(one.contains("No policy has r1 below 0, and the bound asks for -0.5."), "{one}");
+    for (require, expected) in [
+        (
+            "--require r1>=0.55 --require r2>=0.55",
+            "No policy has 0.5 r1 + 0.5 r2 above 0.5, and the bounds together ask for 0.55.",
+        ),
+        ("--require r1<=-0.5", "No policy has r1 below 0, and the bound asks for -0.5."),
+    ] {
+        let text = text(&format!("solve monitoring {require}"));
+        assert!(text.contains(expected), "{text}");
+    }
 }
 
 /// A hub leads to a trap that pays most and serves nobody, to one that only serves, or by chance to one of two rooms.
@@ -208,19 +188,13 @@ fn parts() -> FiniteCmdp {
     b.build().unwrap()
 }
 
-fn policy(folder: &Path) -> (PathBuf, String) {
-    let path = folder.join("answer.safetensors");
-    let text = path.to_str().unwrap().to_owned();
-    (path, text)
-}
-
 #[test]
 fn end_components_are_listed_and_the_almost_sure_optimum_is_executed() {
     let folder = tempfile::tempdir().unwrap();
-    let model = save(&parts(), folder.path(), "parts.npz");
-    let (_, file) = policy(folder.path());
-    let ask = ["solve", &model, "--maximize", "r0", "--require", "r1>=0.25"];
-    let (object, _) = json(&[&ask[..], &["--policy", &file]].concat());
+    let folder = folder.path();
+    save(&parts(), folder, "parts.npz");
+    let solve = "solve parts.npz --maximize r0 --require r1>=0.25";
+    let (object, _) = json_in(folder, &format!("{solve} --policy solved.safetensors"));
     // Three of four runs to the trap, one to serve.
     close(&object["objective"], 3.75, 1e-6);
     let components = object["components"].as_array().unwrap();
@@ -231,17 +205,15 @@ fn end_components_are_listed_and_the_almost_sure_optimum_is_executed() {
     close(&components[3]["mass"], 0.25, 1e-6);
     let total: f64 = components.iter().map(|c| number(&c["mass"])).sum();
     assert!((total - 1.0).abs() < 1e-9);
-    let sure: f64 = components
-        .iter()
-        .filter(|c| c["almost_sure"].is_object())
-        .map(|c| number(&c["almost_sure"]["mass"]) * number(&c["almost_sure"]["objective"]))
-        .sum();
+    let sure = components.iter().map(|c| &c["almost_sure"]).filter(|sure| sure.is_object());
+    let sure: f64 = sure.map(|sure| number(&sure["mass"]) * number(&sure["objective"])).sum();
     close(&object["almost_sure"], sure, 1e-6);
-    let text = String::from_utf8(acrl(&ask).stdout).unwrap();
+    let text = stdout(&acrl_in(folder, solve));
     assert!(text.contains("share of runs") && text.contains("cannot be met"), "{text}");
     // Every run is one path; on average over many runs they have the certified value.
-    for mixture in [&[][..], &["--time-sharing"]] {
-        let (run, status) = json(&[&["run", &file, "--steps", "100000", "--runs", "100"], mixture].concat());
+    for executor in ["", "--time-sharing"] {
+        let line = format!("run solved.safetensors --steps 100000 --runs 100 {executor}");
+        let (run, status) = json_in(folder, &line);
         assert_eq!((status, run["met"].as_bool()), (0, Some(true)), "{run}");
         close(&run["averages"]["r0"], sure, 0.05);
         close(&run["optimum"], sure, 1e-6);
@@ -252,49 +224,45 @@ fn end_components_are_listed_and_the_almost_sure_optimum_is_executed() {
 #[test]
 fn solved_policy_runs_by_multipliers_and_by_time_sharing() {
     let folder = tempfile::tempdir().unwrap();
-    let (path, file) = policy(folder.path());
+    let folder = folder.path();
     // A small model with π(λ) from the model itself, and a larger one with the policies of the file.
-    let larger = save(&grid(40), folder.path(), "grid.npz");
-    for (problem, extra, acting, steps) in [
-        ("queue", vec![], "exact", "2000000"),
-        (larger.as_str(), vec!["--maximize", "r0", "--require", "r1>=0.1"], "policy_set", "10000000"),
+    save(&grid(40), folder, "grid.npz");
+    for (problem, executor, steps) in [
+        ("queue", "exact", 2_000_000),
+        ("grid.npz --maximize r0 --require r1>=0.1", "policy_set", 10_000_000),
     ] {
-        let (solved, _) = json(&[&["solve", problem, "--policy", &file], &extra[..]].concat());
-        for (mixture, acting) in [(&[][..], acting), (&["--time-sharing"], "time_sharing")] {
-            let (run, status) = json(&[&["run", &file, "--steps", steps], mixture].concat());
-            assert_eq!((status, run["executor"].as_str()), (0, Some(acting)), "{run}");
+        let (solved, _) = json_in(folder, &format!("solve {problem} --policy solved.safetensors"));
+        for (flag, executor) in [("", executor), ("--time-sharing", "time_sharing")] {
+            let (run, status) = json_in(folder, &format!("run solved.safetensors --steps {steps} {flag}"));
+            assert_eq!((status, run["executor"].as_str()), (0, Some(executor)), "{run}");
             for (name, value) in solved["values"].as_object().unwrap() {
                 close(&run["averages"][name], number(value), 0.015 * number(value).abs().max(0.3));
             }
         }
     }
     // Other bounds by multipliers, other things not at all.
-    let (solved, _) = json(&["solve", "queue", "--policy", &file]);
+    let (solved, _) = json_in(folder, "solve queue --policy solved.safetensors");
     let first = &solved["specification"]["requirements"][0];
     let sign = if first["direction"] == "at_least" { ">=" } else { "<=" };
     let bound = format!("{}{sign}{}", first["reward"].as_str().unwrap(), 1.1 * number(&first["bound"]));
-    assert_eq!(json(&["run", &file, "--require", &bound, "--steps", "400000"]).1, 0);
-    for wrong in [&["--time-sharing", "--require", &bound][..], &["--require", "nobody>=1"]] {
-        let output = acrl(&[&["run", &file], wrong].concat());
-        assert_eq!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stderr));
-    }
-    assert_eq!(acrl(&["run", "queue", "--time-sharing"]).status.code(), Some(2));
-    assert_eq!(json(&["solve", &file]).0["objective"], solved["objective"], "the model is in it");
-    // Damage is noticed.
+    assert_eq!(json_in(folder, &format!("run solved.safetensors --require {bound} --steps 400000")).1, 0);
+    refused(folder, &format!("run solved.safetensors --time-sharing --require {bound}"), "other bounds");
+    refused(folder, "run solved.safetensors --require nobody>=1", "nobody");
+    refused(folder, "run queue --time-sharing", "--time-sharing");
+    let again = json_in(folder, "solve solved.safetensors").0;
+    assert_eq!(again["objective"], solved["objective"], "the file holds the model");
+    let path = folder.join("solved.safetensors");
     let mut bytes = std::fs::read(&path).unwrap();
     let at = bytes.len() - 20;
     bytes[at] ^= 1;
     std::fs::write(&path, bytes).unwrap();
-    let output = acrl(&["run", &file]);
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.code() == Some(2) && stderr.contains("damaged"), "{stderr}");
+    refused(folder, "run solved.safetensors", "damaged");
 }
 
 #[test]
 fn no_policy_is_written_for_infeasible_problems() {
     let folder = tempfile::tempdir().unwrap();
-    let (path, file) = policy(folder.path());
-    let output = acrl(&["solve", "monitoring", "--require", "r1>=0.9", "--policy", &file]);
-    assert!(output.status.code() == Some(1) && !path.exists());
-    assert!(String::from_utf8_lossy(&output.stderr).contains("there is no policy to write"));
+    let output = acrl_in(folder.path(), "solve monitoring --require r1>=0.9 --policy p.safetensors");
+    assert!(output.status.code() == Some(1) && !folder.path().join("p.safetensors").exists());
+    assert!(stderr(&output).contains("there is no policy to write"));
 }

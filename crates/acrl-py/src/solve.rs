@@ -140,9 +140,9 @@ pub(crate) fn sweep<'py>(
 
 /// The action in each state, by its number among the columns of the arrays, or among the state's own.
 fn policies(solved: &SolveResult, columns: bool) -> Vec<Vec<i64>> {
-    let Solution::Optimal(optimum) = solved.answer() else { return Vec::new() };
+    let Solution::Optimal(optimum) = &solved.answer else { return Vec::new() };
     let action = |(state, &action): (usize, &usize)| {
-        let column = if columns { solved.model().action_numbers(state).nth(action) } else { None };
+        let column = if columns { solved.model.action_numbers(state).nth(action) } else { None };
         column.unwrap_or(action) as i64
     };
     optimum

@@ -1,20 +1,26 @@
 //! A figure's numbers, for other programs.
 
-use crate::{Bars, Field, Figure, Heat, Lines, Plot};
+use crate::{Arrow, Bars, Field, Figure, Heat, Lines, Plot, Region};
 
 const COLUMNS: [&str; 11] =
     ["panel", "title", "kind", "series", "x", "y", "low", "high", "dx", "dy", "share"];
 
-/// The cells of a row beside the panel's number and title.
-#[derive(Default)]
-struct Row<'a> {
-    kind: &'static str,
-    series: &'a str,
-    x: String,
-    y: f64,
-    range: Option<(f64, f64)>,
-    velocity: Option<(f64, f64)>,
-    share: Option<f64>,
+/// The cells of a row after the panel's number and title, in the order of [`COLUMNS`].
+type Row = [String; 9];
+
+/// A row of a kind; what is not given is empty.
+fn row(kind: &str, series: &str, x: String, y: f64) -> Row {
+    let mut row = Row::default();
+    (row[0], row[1], row[2], row[3]) = (kind.to_owned(), series.to_owned(), x, number(y));
+    row
+}
+
+/// The row with `low, high`.
+fn with_range(mut row: Row, range: Option<(f64, f64)>) -> Row {
+    if let Some((low, high)) = range {
+        (row[4], row[5]) = (number(low), number(high));
+    }
+    row
 }
 
 impl Figure {
@@ -36,93 +42,77 @@ impl Figure {
         // A vector takes all that is written to it.
         let _ = csv.write_record(COLUMNS);
         for (i, panel) in self.panels.iter().enumerate() {
-            let mut add = |row: Row| {
-                let [(low, high), (dx, dy)] = [row.range, row.velocity]
-                    .map(|pair| pair.map_or_else(Default::default, |(a, b)| (number(a), number(b))));
-                let (panel_number, y) = ((i + 1).to_string(), number(row.y));
-                let share = row.share.map(number).unwrap_or_default();
-                let title = panel.title.as_str();
-                let _ = csv.write_record([
-                    &panel_number,
-                    title,
-                    row.kind,
-                    row.series,
-                    &row.x,
-                    &y,
-                    &low,
-                    &high,
-                    &dx,
-                    &dy,
-                    &share,
-                ]);
+            let rows = match &panel.plot {
+                Plot::Lines(lines) => lines_rows(lines),
+                Plot::Bars(bars) => bars_rows(bars),
+                Plot::Field(field) => field_rows(field),
+                Plot::Heat(heat) => heat_rows(heat),
+                Plot::Drawing { .. } => Vec::new(),
             };
-            match &panel.plot {
-                Plot::Lines(lines) => lines_rows(lines, &mut add),
-                Plot::Bars(bars) => bars_rows(bars, &mut add),
-                Plot::Field(field) => field_rows(field, &mut add),
-                Plot::Heat(heat) => heat_rows(heat, &mut add),
-                Plot::Drawing { .. } => {}
+            for row in rows {
+                let _ = csv.write_record([(i + 1).to_string(), panel.title.clone()].iter().chain(&row));
             }
         }
         String::from_utf8(csv.into_inner().unwrap_or_default()).unwrap_or_default()
     }
 }
 
-fn lines_rows<'a>(lines: &'a Lines, add: &mut impl FnMut(Row<'a>)) {
+fn lines_rows(lines: &Lines) -> Vec<Row> {
+    let mut rows = Vec::new();
     for series in &lines.series {
         for (i, (x, y)) in series.x.iter().zip(&series.y).enumerate() {
             let range = series.band.as_ref().and_then(|band| Some((*band.low.get(i)?, *band.high.get(i)?)));
-            add(Row { kind: "line", series: &series.name, x: number(*x), y: *y, range, ..Row::default() });
+            rows.push(with_range(row("line", &series.name, number(*x), *y), range));
         }
     }
-    for bound in &lines.bounds {
-        add(Row { kind: "bound", series: &bound.name, y: bound.value, ..Row::default() });
-    }
+    rows.extend(lines.bounds.iter().map(|bound| row("bound", &bound.name, String::new(), bound.value)));
+    rows
 }
 
-fn bars_rows<'a>(bars: &'a Bars, add: &mut impl FnMut(Row<'a>)) {
+fn bars_rows(bars: &Bars) -> Vec<Row> {
+    let mut rows = Vec::new();
     for bar in &bars.bars {
         for (i, (category, y)) in bars.categories.iter().zip(&bar.values).enumerate() {
-            let range = bar.ranges.get(i).copied();
-            add(Row { kind: "bar", series: &bar.name, x: category.clone(), y: *y, range, ..Row::default() });
+            rows.push(with_range(row("bar", &bar.name, category.clone(), *y), bar.ranges.get(i).copied()));
         }
     }
-    for (category, bound) in bars.categories.iter().zip(&bars.bounds) {
-        if let Some(y) = *bound {
-            add(Row { kind: "bound", series: "required", x: category.clone(), y, ..Row::default() });
-        }
-    }
+    let bounds = bars.categories.iter().zip(&bars.bounds);
+    rows.extend(bounds.filter_map(|(category, y)| Some(row("bound", "required", category.clone(), (*y)?))));
+    rows
 }
 
-fn field_rows<'a>(field: &'a Field, add: &mut impl FnMut(Row<'a>)) {
-    for arrow in &field.arrows {
-        let velocity = Some((arrow.dx, arrow.dy));
-        add(Row { kind: "arrow", x: number(arrow.x), y: arrow.y, velocity, ..Row::default() });
-    }
-    for slider in &field.sliders {
-        add(Row { kind: "multiplier", series: &slider.name, y: slider.value, ..Row::default() });
-    }
-    region_rows(&field.regions, add);
+fn field_rows(field: &Field) -> Vec<Row> {
+    let arrow = |arrow: &Arrow| {
+        let mut row = row("arrow", "", number(arrow.x), arrow.y);
+        (row[6], row[7]) = (number(arrow.dx), number(arrow.dy));
+        row
+    };
+    let mut rows: Vec<Row> = field.arrows.iter().map(arrow).collect();
+    rows.extend(field.sliders.iter().map(|s| row("multiplier", &s.name, String::new(), s.value)));
+    rows.extend(region_rows(&field.regions));
+    rows
 }
 
-fn heat_rows<'a>(heat: &'a Heat, add: &mut impl FnMut(Row<'a>)) {
+fn heat_rows(heat: &Heat) -> Vec<Row> {
     let columns = heat.columns.max(1);
     let rows = heat.shares.len().div_ceil(columns).max(1);
     let middle =
         |(from, to): (f64, f64), k: usize, of: usize| from + (to - from) * (k as f64 + 0.5) / of as f64;
-    for (k, share) in heat.shares.iter().enumerate() {
+    let cell = |(k, share): (usize, &f64)| {
         let (x, y) = (middle(heat.area.x, k % columns, columns), middle(heat.area.y, k / columns, rows));
-        add(Row { kind: "cell", x: number(x), y, share: Some(*share), ..Row::default() });
-    }
-    region_rows(&heat.regions, add);
+        let mut row = row("cell", "", number(x), y);
+        row[8] = number(*share);
+        row
+    };
+    heat.shares.iter().enumerate().map(cell).chain(region_rows(&heat.regions)).collect()
 }
 
-fn region_rows<'a>(regions: &'a [crate::Region], add: &mut impl FnMut(Row<'a>)) {
-    for region in regions {
-        for (x, y) in &region.outline {
-            add(Row { kind: "region", series: &region.name, x: number(*x), y: *y, ..Row::default() });
-        }
-    }
+fn region_rows(regions: &[Region]) -> impl Iterator<Item = Row> + '_ {
+    let corners = |region: &'_ Region| {
+        let name = region.name.clone();
+        region.outline.clone().into_iter().map(move |(x, y)| row("region", &name, number(x), y))
+    };
+    regions.iter().flat_map(corners)
 }
 
 fn number(value: f64) -> String {

@@ -1,8 +1,7 @@
 //! Curves and progress of a run, collected from its events as they are written.
 
-use acrl::Direction;
+use acrl::{Direction, History, MeanMinMax, Named, Specification};
 use serde::Deserialize;
-use serde::de::{Deserializer, MapAccess, Visitor};
 
 /// The most points of a curve.
 const POINTS: usize = 1000;
@@ -16,7 +15,7 @@ enum Line {
     Snapshot(Snapshot),
     Epoch { step: u64, multipliers: Vec<Option<f64>> },
     Finished { steps: u64, certificate: Certificate },
-    Iteration { iteration: u64, total: u64, steps: u64, metrics: Metrics },
+    Iteration { iteration: u64, total: u64, steps: u64, metrics: Named<Option<f64>> },
 }
 
 #[derive(Deserialize)]
@@ -26,6 +25,7 @@ struct Bounded {
     direction: Direction,
 }
 
+/// An [`acrl::Snapshot`] in which numbers may be missing.
 #[derive(Deserialize)]
 struct Snapshot {
     steps: u64,
@@ -39,6 +39,22 @@ struct Snapshot {
     tolerances: Vec<f64>,
 }
 
+impl From<&acrl::Snapshot> for Snapshot {
+    fn from(snapshot: &acrl::Snapshot) -> Self {
+        let summary = |s: &MeanMinMax| [s.mean(), s.min(), s.max()].map(Some);
+        Self {
+            steps: snapshot.steps,
+            total: snapshot.total,
+            runs: snapshot.runs as u64,
+            objective: snapshot.objective.as_ref().map(summary),
+            averages: snapshot.averages.iter().map(summary).collect(),
+            multipliers: snapshot.multipliers.iter().map(summary).collect(),
+            shortfalls: snapshot.shortfalls.iter().copied().map(Some).collect(),
+            tolerances: snapshot.tolerances.clone(),
+        }
+    }
+}
+
 #[derive(Deserialize)]
 struct Certificate {
     requirements: Vec<RequirementCertificate>,
@@ -46,36 +62,10 @@ struct Certificate {
 
 #[derive(Deserialize)]
 struct RequirementCertificate {
-    name: String,
-    bound: f64,
-    direction: Direction,
+    #[serde(flatten)]
+    requirement: Bounded,
     average: Option<f64>,
     shortfall: Option<f64>,
-}
-
-/// Names and numbers, in their order.
-struct Metrics(Vec<(String, Option<f64>)>);
-
-impl<'de> Deserialize<'de> for Metrics {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct InOrder;
-        impl<'de> Visitor<'de> for InOrder {
-            type Value = Metrics;
-
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("names and numbers")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Metrics, A::Error> {
-                let mut metrics = Vec::new();
-                while let Some(metric) = map.next_entry()? {
-                    metrics.push(metric);
-                }
-                Ok(Metrics(metrics))
-            }
-        }
-        deserializer.deserialize_map(InOrder)
-    }
 }
 
 /// A point of a curve: the mean of several runs, the least and the most. NaN where there is no number.
@@ -187,8 +177,12 @@ pub struct LiveRun {
     pub(crate) execution: Option<Progress>,
     /// How many runs the numbers are over, if it is said.
     pub(crate) runs: Option<u64>,
-    /// Its average so far.
+    /// Its running average.
     pub(crate) objective: Curve,
+    /// The name of the objective, and a title with its direction, if they are known.
+    pub(crate) objective_name: Option<(String, String)>,
+    /// The multipliers of the first run in its last steps, once it is done.
+    pub(crate) detail: Vec<(u64, Vec<f64>)>,
     pub(crate) requirements: Vec<Tracked>,
     /// Whether the multipliers are those at the ends of epochs, and so constant in between.
     pub(crate) epochs: bool,
@@ -197,12 +191,29 @@ pub struct LiveRun {
 }
 
 impl LiveRun {
+    /// The curves of runs that are done.
+    pub(crate) fn of(specification: &Specification, history: &History) -> Self {
+        let mut run = Self::default();
+        run.bounded(specification.requirements().iter().map(|r| Bounded {
+            name: r.name().to_owned(),
+            bound: r.bound(),
+            direction: r.direction(),
+        }));
+        history.snapshots().iter().for_each(|snapshot| run.snapshot(&snapshot.into()));
+        run.objective_name = specification.objective().map(|objective| {
+            let goal = if objective.sign() > 0.0 { "as much as possible" } else { "as little as possible" };
+            (objective.reward.clone(), format!("{}: {goal}", objective.reward))
+        });
+        run.detail = history.detail().to_vec();
+        run
+    }
+
     /// Takes a line of `events.jsonl`. Unknown kinds are skipped: a later version may have written them.
     pub fn line(&mut self, line: &[u8]) {
         let Ok(line) = serde_json::from_slice(line) else { return };
         self.finished = false;
         match line {
-            Line::Requirements(bounded) => self.bounded(bounded),
+            Line::Requirements(bounded) => self.bounded(bounded.into_iter()),
             Line::Started { requirements, steps } => self.started(&requirements, steps),
             Line::Snapshot(snapshot) => self.snapshot(&snapshot),
             // Of one run; snapshots say more.
@@ -216,7 +227,7 @@ impl LiveRun {
             }
             Line::Finished { steps, certificate } => self.finished(steps, certificate),
             Line::Iteration { iteration, total, steps, metrics } => {
-                self.iteration(iteration, total, steps, metrics);
+                self.iteration(iteration, total, steps, &metrics);
             }
         }
     }
@@ -231,33 +242,26 @@ impl LiveRun {
         self.execution.is_none() && self.training.is_some_and(|training| training.done >= training.total)
     }
 
-    fn bounded(&mut self, bounded: Vec<Bounded>) {
-        for (i, requirement) in bounded.into_iter().enumerate() {
-            let tracked = match self.requirements.iter_mut().position(|t| t.name == requirement.name) {
-                Some(known) => &mut self.requirements[known],
-                None => {
-                    let at = i.min(self.requirements.len());
-                    self.requirements.insert(at, Tracked { name: requirement.name, ..Tracked::default() });
-                    &mut self.requirements[at]
-                }
-            };
-            tracked.bound = Some((requirement.bound, requirement.direction));
+    fn bounded(&mut self, bounded: impl Iterator<Item = Bounded>) {
+        for (i, Bounded { name, bound, direction }) in bounded.enumerate() {
+            let known = self.requirements.iter().position(|tracked| tracked.name == name);
+            let at = known.unwrap_or_else(|| {
+                let at = i.min(self.requirements.len());
+                self.requirements.insert(at, Tracked { name, ..Tracked::default() });
+                at
+            });
+            self.requirements[at].bound = Some((bound, direction));
         }
     }
 
     fn started(&mut self, names: &[String], steps: u64) {
-        let known = std::mem::take(&mut self.requirements);
-        self.requirements = names
-            .iter()
-            .map(|name| match known.iter().find(|tracked| tracked.name == *name) {
-                Some(tracked) => {
-                    let mut tracked = tracked.clone();
-                    tracked.clear();
-                    tracked
-                }
-                None => Tracked { name: name.clone(), ..Tracked::default() },
-            })
-            .collect();
+        let mut known = std::mem::take(&mut self.requirements);
+        known.iter_mut().for_each(Tracked::clear);
+        let tracked = |name: &String| match known.iter().find(|tracked| tracked.name == *name) {
+            Some(tracked) => tracked.clone(),
+            None => Tracked { name: name.clone(), ..Tracked::default() },
+        };
+        self.requirements = names.iter().map(tracked).collect();
         self.execution = Some(Progress { done: 0, total: steps });
         (self.runs, self.epochs, self.objective) = (None, false, Curve::default());
     }
@@ -270,19 +274,11 @@ impl LiveRun {
         if std::mem::take(&mut self.epochs) {
             self.requirements.iter_mut().for_each(Tracked::clear);
         }
-        if let Some(objective) = objective {
-            self.objective.push(*steps, *objective);
-        }
+        objective.iter().for_each(|objective| self.objective.push(*steps, *objective));
         for (i, tracked) in self.requirements.iter_mut().enumerate() {
-            if let Some(average) = averages.get(i) {
-                tracked.averages.push(*steps, *average);
-            }
-            if let Some(multiplier) = multipliers.get(i) {
-                tracked.multipliers.push(*steps, *multiplier);
-            }
-            if let Some(shortfall) = shortfalls.get(i) {
-                tracked.shortfalls.one(*steps, *shortfall);
-            }
+            averages.get(i).iter().for_each(|average| tracked.averages.push(*steps, **average));
+            multipliers.get(i).iter().for_each(|value| tracked.multipliers.push(*steps, **value));
+            shortfalls.get(i).iter().for_each(|shortfall| tracked.shortfalls.one(*steps, **shortfall));
             tracked.tolerance = tolerances.get(i).copied();
         }
     }
@@ -291,9 +287,10 @@ impl LiveRun {
         self.finished = true;
         self.execution.get_or_insert_default().done = steps;
         for certified in certificate.requirements {
-            let known = self.requirements.iter_mut().find(|tracked| tracked.name == certified.name);
+            let Bounded { name, bound, direction } = certified.requirement;
+            let known = self.requirements.iter_mut().find(|tracked| tracked.name == name);
             let Some(tracked) = known else { continue };
-            tracked.bound = Some((certified.bound, certified.direction));
+            tracked.bound = Some((bound, direction));
             // Of one run; what is known of all runs says more.
             if tracked.averages.seen == 0 {
                 tracked.averages.one(steps, certified.average);
@@ -302,26 +299,26 @@ impl LiveRun {
         }
     }
 
-    fn iteration(&mut self, iteration: u64, total: u64, steps: u64, metrics: Metrics) {
+    fn iteration(&mut self, iteration: u64, total: u64, steps: u64, metrics: &Named<Option<f64>>) {
         // Another training begins.
         if self.training.is_some_and(|training| iteration <= training.done) {
             self.metrics.clear();
         }
         self.training = Some(Progress { done: iteration, total });
         self.training_steps = steps;
-        for (name, value) in metrics.0 {
+        for (name, value) in metrics.iter() {
             let known = self.metrics.iter().position(|(known, _)| *known == name);
             let at = known.unwrap_or(self.metrics.len());
             if known.is_none() {
-                self.metrics.push((name, Curve::default()));
+                self.metrics.push((name.to_owned(), Curve::default()));
             }
-            self.metrics[at].1.one(steps, value);
+            self.metrics[at].1.one(steps, *value);
         }
     }
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     pub(crate) fn live(lines: &[&str]) -> LiveRun {

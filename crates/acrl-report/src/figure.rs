@@ -19,6 +19,14 @@ pub struct Figure {
     pub panels: Vec<Panel>,
 }
 
+impl Figure {
+    /// A figure of panels in so many columns.
+    pub fn new(name: &str, title: &str, caption: &str, columns: usize, panels: Vec<Panel>) -> Self {
+        let [name, title, caption] = [name, title, caption].map(str::to_owned);
+        Self { name, title, caption, columns, panels }
+    }
+}
+
 /// One pair of axes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Panel {
@@ -26,6 +34,24 @@ pub struct Panel {
     pub title: String,
     /// What is drawn.
     pub plot: Plot,
+}
+
+impl Panel {
+    /// A panel; the title may be empty.
+    pub fn new(title: impl Into<String>, plot: Plot) -> Self {
+        Self { title: title.into(), plot }
+    }
+
+    /// Curves and required levels.
+    pub fn lines(
+        title: impl Into<String>,
+        x: Axis,
+        y: Axis,
+        series: Vec<Series>,
+        bounds: Vec<Bound>,
+    ) -> Self {
+        Self::new(title, Plot::Lines(Lines { x, y, series, bounds }))
+    }
 }
 
 /// What a panel shows.
@@ -63,6 +89,13 @@ pub struct Axis {
     pub log: bool,
 }
 
+impl Axis {
+    /// A linear axis whose range is that of the data.
+    pub fn new(label: impl Into<String>) -> Self {
+        Self { label: label.into(), ..Self::default() }
+    }
+}
+
 /// Curves over one x axis, and horizontal lines that they should stay above or below.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Lines {
@@ -95,10 +128,17 @@ pub struct Series {
     pub dashed: bool,
 }
 
+impl Series {
+    /// A solid curve without a band.
+    pub fn new(name: impl Into<String>, colour: Colour, x: Vec<f64>, y: Vec<f64>) -> Self {
+        Self { name: name.into(), colour, x, y, band: None, steps: false, dashed: false }
+    }
+}
+
 /// From the lowest to the highest of several runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Band {
-    /// Such as "least and most of 20 runs".
+    /// Such as "min–max over 20 runs".
     pub name: String,
     /// One for each x.
     pub low: Vec<f64>,
@@ -115,6 +155,13 @@ pub struct Bound {
     pub value: f64,
     /// The colour of what it bounds.
     pub colour: Colour,
+}
+
+impl Bound {
+    /// A required level.
+    pub fn new(name: impl Into<String>, value: f64, colour: Colour) -> Self {
+        Self { name: name.into(), value, colour }
+    }
 }
 
 /// Groups of bars: a group for each category, and in it a bar of each kind.

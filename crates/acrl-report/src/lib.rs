@@ -13,38 +13,15 @@
 //! Cargo features, on by default: `html` (pages, with the embedded plotly.js) and `static-figures` (SVG and PNG, with
 //! fonts and a renderer). Without them [`Report::write`] leaves out the files in question.
 //!
-//! Curves of many points are to be thinned first ([`thin`]): a page holds every number it is given.
-//!
 //! ```
-//! use acrl_report::{Axis, Block, Colour, Figure, Lines, Panel, Plot, Report, Series};
+//! use acrl_report::{Axis, Block, Colour, Figure, Panel, Report, Series};
 //!
-//! let series = Series {
-//!     name: "λ".to_owned(),
-//!     colour: Colour::Blue,
-//!     x: vec![0.0, 1.0, 2.0],
-//!     y: vec![0.0, 0.5, 0.25],
-//!     band: None,
-//!     steps: true,
-//!     dashed: false,
-//! };
-//! let (x, y) = (Axis { label: "epoch".to_owned(), ..Axis::default() }, Axis::default());
-//! let plot = Plot::Lines(Lines { x, y, series: vec![series], bounds: vec![] });
-//! let figure = Figure {
-//!     name: "multiplier".to_owned(),
-//!     title: "A multiplier".to_owned(),
-//!     caption: String::new(),
-//!     columns: 1,
-//!     panels: vec![Panel { title: String::new(), plot }],
-//! };
+//! let series = Series::new("λ", Colour::Blue, vec![0.0, 1.0, 2.0], vec![0.0, 0.5, 0.25]);
+//! let panel = Panel::lines("", Axis::new("epoch"), Axis::new("multiplier"), vec![series], vec![]);
+//! let figure = Figure::new("multiplier", "A multiplier", "", 1, vec![panel]);
 //! assert!(figure.to_svg().contains("A multiplier"));
-//! let report = Report {
-//!     title: "A run".to_owned(),
-//!     lead: String::new(),
-//!     good: None,
-//!     blocks: vec![Block::Figure(figure)],
-//!     facts: vec![],
-//!     command: String::new(),
-//! };
+//! let blocks = vec![Block::Figure(figure)];
+//! let report = Report { title: "A run".to_owned(), blocks, ..Report::default() };
 //! assert!(report.to_html().len() < 8_000_000);
 //! ```
 
@@ -67,6 +44,7 @@ mod picture;
 mod report;
 pub mod run_figures;
 pub mod run_page;
+#[cfg(feature = "static-figures")]
 mod thin;
 
 pub use colour::Colour;
@@ -77,8 +55,7 @@ pub use figure::{
     Series, Slider,
 };
 pub use live_page::live_report;
-pub use number::{count, number};
+pub use number::{bound, count, number};
 #[cfg(feature = "html")]
 pub use page::live_html;
 pub use report::{Block, Cell, Report, Table, Tone};
-pub use thin::thin;

@@ -1,5 +1,7 @@
 //! Numbers and quantities as people read them, on pages and in text.
 
+use acrl::Direction;
+
 /// A number with so many significant digits, in plain notation where that is readable.
 pub fn number(x: f64, digits: usize) -> String {
     // Less than this is rounding.
@@ -13,6 +15,12 @@ pub fn number(x: f64, digits: usize) -> String {
     let decimals = (digits as i32 - 1 - magnitude).max(0) as usize;
     let text = format!("{x:.decimals$}");
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
+/// A bound: "≥ 0.3".
+pub fn bound(direction: Direction, value: f64, digits: usize) -> String {
+    let sign = if direction == Direction::AtLeast { '≥' } else { '≤' };
+    format!("{sign} {}", number(value, digits))
 }
 
 /// A number of things: "1 step", "2 steps".

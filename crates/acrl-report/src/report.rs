@@ -15,7 +15,7 @@ pub struct Report {
     pub good: Option<bool>,
     /// The content.
     pub blocks: Vec<Block>,
-    /// What it takes to understand and repeat it: version, seed, settings, machine. Shown at the end.
+    /// Version, seed, settings and machine, shown at the end.
     pub facts: Vec<(String, String)>,
     /// The command that makes it again.
     pub command: String,
@@ -46,6 +46,18 @@ pub struct Table {
     pub note: String,
 }
 
+impl Table {
+    /// A table with a remark below it, which may be empty.
+    pub fn new<H: Into<String>>(
+        header: impl IntoIterator<Item = H>,
+        rows: impl IntoIterator<Item = Vec<Cell>>,
+        note: impl Into<String>,
+    ) -> Self {
+        let header = header.into_iter().map(Into::into).collect();
+        Self { header, rows: rows.into_iter().collect(), note: note.into() }
+    }
+}
+
 /// What a table's cell says.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
@@ -53,6 +65,25 @@ pub struct Cell {
     pub text: String,
     /// How it looks.
     pub tone: Tone,
+}
+
+impl Cell {
+    /// Text in a tone.
+    pub fn new(text: impl Into<String>, tone: Tone) -> Self {
+        Self { text: text.into(), tone }
+    }
+
+    /// "yes" or "no".
+    pub fn yes_no(yes: bool) -> Self {
+        if yes { Self::new("yes", Tone::Good) } else { Self::new("no", Tone::Bad) }
+    }
+}
+
+impl<T: Into<String>> From<T> for Cell {
+    /// Plain text.
+    fn from(text: T) -> Self {
+        Self::new(text, Tone::Plain)
+    }
 }
 
 /// How a cell looks.

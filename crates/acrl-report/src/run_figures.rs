@@ -1,48 +1,59 @@
-//! Figures of the history of runs: averages, multipliers and certificates over time.
+//! Figures of an execution: averages, multipliers and certified shortfalls over time.
 
-use acrl::{Direction, History, MeanMinMax, Requirement, Snapshot, Specification};
+use acrl::Specification;
 
-use crate::{Axis, Band, Bound, Colour, Figure, Lines, Panel, Plot, Series, number};
+use crate::curves::{Curve, LiveRun};
+use crate::{Axis, Band, Bound, Colour, Figure, Panel, Series, bound, number};
 
-/// The colors of the requirements: that of the region of the same name, or one after the other.
+/// The colours of the requirements: that of the region of the same name, or one after the other.
 pub fn colours(specification: &Specification) -> Vec<Colour> {
     let requirements = specification.requirements().iter().enumerate();
     requirements.map(|(i, r)| Colour::of(r.reward(), i)).collect()
 }
 
-/// A requirement as people write it.
-pub fn relation(requirement: &Requirement) -> String {
-    let sign = if requirement.direction() == Direction::AtLeast { '≥' } else { '≤' };
-    format!("{} {sign} {}", requirement.name(), number(requirement.bound(), 4))
-}
-
 /// Bounds of at most this ratio share a pair of axes.
 const ONE_SCALE: f64 = 20.0;
 
-/// Which of these can share a pair of axes, by their bounds: all if those are of one size; else each has its own, with its name as
-/// title.
-pub(crate) fn groups(named: &[(&str, Option<f64>)]) -> Vec<(String, Vec<usize>)> {
-    let sizes = named.iter().filter_map(|(_, bound)| *bound).map(f64::abs);
+/// The figures of an execution. `prefix` sets their names apart from others on the page; `ranges`
+/// are those of the requirements' rewards and the tolerance as a share of them, once the runs are done.
+pub(crate) fn execution(prefix: &str, run: &LiveRun, ranges: Option<(&[f64], f64)>) -> Vec<Figure> {
+    let several = |curve: &Curve| curve.points().nth(1).is_some();
+    let drawn = |mut curves: Box<dyn Iterator<Item = &Curve> + '_>| ranges.is_some() || curves.any(several);
+    let requirements = || run.requirements.iter();
+    let mut figures = Vec::new();
+    if drawn(Box::new(requirements().map(|r| &r.averages).chain([&run.objective]))) {
+        figures.push(averages(&format!("{prefix}averages"), run));
+    }
+    if !run.requirements.is_empty() && drawn(Box::new(requirements().map(|r| &r.multipliers))) {
+        figures.push(multipliers(&format!("{prefix}multipliers"), run));
+    }
+    let known = requirements().all(|r| r.tolerance.is_some());
+    if !run.requirements.is_empty() && known && drawn(Box::new(requirements().map(|r| &r.shortfalls))) {
+        figures.push(certificate(&format!("{prefix}certificate"), run, ranges));
+    }
+    figures
+}
+
+/// Requirements that share a pair of axes: all if their bounds are of one size; else each has its own,
+/// with its name as title.
+fn groups(run: &LiveRun) -> Vec<(String, Vec<usize>)> {
+    let sizes = run.requirements.iter().filter_map(|r| r.bound).map(|(bound, _)| bound.abs());
     let (least, most) = sizes
         .filter(|size| *size > 0.0)
         .fold((f64::INFINITY, 0.0_f64), |(least, most), size| (least.min(size), most.max(size)));
     if most <= ONE_SCALE * least {
-        return vec![(String::new(), (0..named.len()).collect())];
+        return vec![(String::new(), (0..run.requirements.len()).collect())];
     }
-    named.iter().enumerate().map(|(i, (name, _))| ((*name).to_owned(), vec![i])).collect()
+    run.requirements.iter().enumerate().map(|(i, r)| (r.name.clone(), vec![i])).collect()
 }
 
-fn groups_of(specification: &Specification) -> Vec<(String, Vec<usize>)> {
-    let requirements = specification.requirements();
-    groups(&requirements.iter().map(|r| (r.name(), Some(r.bound()))).collect::<Vec<_>>())
+/// The colour of a requirement, which is that of its reward on both sides.
+fn colour(run: &LiveRun, i: usize) -> Colour {
+    let name = &run.requirements[i].name;
+    Colour::of(name.strip_suffix(".min").or(name.strip_suffix(".max")).unwrap_or(name), i)
 }
 
-/// An axis over steps.
-fn steps() -> Axis {
-    Axis { label: "step".to_owned(), ..Axis::default() }
-}
-
-/// A range that shows these numbers and some room around them; what jumps about at first does not count.
+/// A range that shows these numbers with some room around them.
 fn range(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
     for value in values.filter(|v| v.is_finite()) {
@@ -52,184 +63,139 @@ fn range(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     (low <= high).then_some((low - room, high + room))
 }
 
-/// The snapshots after the first twentieth of the steps.
-fn settled(history: &History) -> impl Iterator<Item = &Snapshot> {
-    history.snapshots().iter().filter(|s| s.steps >= s.total / 20)
+/// The range of points after the first twentieth of the run, in which averages jump, and of these levels.
+fn settled(run: &LiveRun, points: Vec<(f64, f64)>, levels: Vec<f64>) -> Option<(f64, f64)> {
+    let begin = run.execution.map_or(0.0, |execution| execution.total as f64) / 20.0;
+    let late: Vec<f64> = points.into_iter().filter(|(x, _)| *x >= begin.floor()).map(|(_, y)| y).collect();
+    if late.is_empty() { None } else { range(late.into_iter().chain(levels)) }
 }
 
-fn axis(label: &str) -> Axis {
-    Axis { label: label.to_owned(), ..Axis::default() }
-}
-
-/// A curve of means over time, with a band from the least to the most of the runs if there are several.
-fn spread(
-    name: &str,
-    colour: Colour,
-    history: &History,
-    of: impl Fn(&Snapshot) -> Option<MeanMinMax>,
-) -> Series {
-    let points: Vec<(f64, MeanMinMax)> =
-        history.snapshots().iter().filter_map(|s| Some((s.steps as f64, of(s)?))).collect();
-    let runs = history.runs();
-    let all = |f: fn(&MeanMinMax) -> f64| points.iter().map(|(_, spread)| f(spread)).collect::<Vec<f64>>();
-    let band = (runs > 1).then(|| Band {
+/// A curve of means, with a band from the least to the most of several runs.
+pub(crate) fn curve(name: &str, colour: Colour, curve: &Curve, runs: Option<u64>) -> Series {
+    let y = |f: fn(&crate::curves::Point) -> f64| curve.points().map(|point| f(&point)).collect::<Vec<f64>>();
+    let band = runs.filter(|runs| *runs > 1).map(|runs| Band {
         name: format!("min–max over {runs} runs"),
-        low: all(MeanMinMax::min),
-        high: all(MeanMinMax::max),
+        low: y(|point| point.least),
+        high: y(|point| point.most),
     });
-    Series {
-        name: name.to_owned(),
-        colour,
-        x: points.iter().map(|(x, _)| *x).collect(),
-        y: all(MeanMinMax::mean),
-        band,
-        steps: false,
-        dashed: false,
-    }
+    Series { band, ..Series::new(name, colour, y(|point| point.x), y(|point| point.mean)) }
 }
 
-/// The averages so far, with what is required of them; the objective in a panel of its own.
-pub(crate) fn averages(name: &str, specification: &Specification, history: &History) -> Figure {
-    let colours = colours(specification);
-    let requirements = specification.requirements();
+/// Running averages with their bounds; the objective in a panel of its own.
+fn averages(name: &str, run: &LiveRun) -> Figure {
     let panel = |(title, members): (String, Vec<usize>)| {
-        let bounds = members.iter().map(|i| requirements[*i].bound());
-        let seen = settled(history).flat_map(|s| members.iter().map(|i| &s.averages[*i]));
-        let shown = range(bounds.chain(seen.flat_map(|a| [a.min(), a.max()])));
-        let bound = |i: &usize| {
-            let r = &requirements[*i];
-            Bound { name: relation(r), value: r.bound(), colour: colours[*i] }
-        };
-        let curve =
-            |i: &usize| spread(requirements[*i].name(), colours[*i], history, |s| Some(s.averages[*i]));
-        Panel {
-            title,
-            plot: Plot::Lines(Lines {
-                x: steps(),
-                y: Axis { range: shown, ..axis("average so far") },
-                series: members.iter().map(curve).collect(),
-                bounds: members.iter().map(bound).collect(),
-            }),
+        let (mut series, mut bounds, mut points) = (Vec::new(), Vec::new(), Vec::new());
+        for i in members {
+            let (tracked, colour) = (&run.requirements[i], colour(run, i));
+            series.push(curve(&tracked.name, colour, &tracked.averages, run.runs));
+            bounds.extend(tracked.bound.map(|(value, direction)| {
+                Bound::new(format!("{} {}", tracked.name, bound(direction, value, 4)), value, colour)
+            }));
+            points.extend(tracked.averages.points().flat_map(|p| [(p.x, p.least), (p.x, p.most)]));
         }
+        let range = settled(run, points, bounds.iter().map(|bound| bound.value).collect());
+        let y = Axis { range, ..Axis::new("average so far") };
+        Panel::lines(title, Axis::new("step"), y, series, bounds)
     };
-    let mut panels: Vec<Panel> = groups_of(specification).into_iter().map(panel).collect();
-    if let Some(objective) = specification.objective() {
-        let goal = if objective.sign() > 0.0 { "as much as possible" } else { "as little as possible" };
-        panels.push(Panel {
-            title: format!("{}: {goal}", objective.reward),
-            plot: Plot::Lines(Lines {
-                x: steps(),
-                y: axis("average so far"),
-                series: vec![spread(&objective.reward, Colour::Grey, history, |s| s.objective)],
-                bounds: Vec::new(),
-            }),
-        });
+    let mut panels: Vec<Panel> = match run.requirements.is_empty() {
+        true => Vec::new(),
+        false => groups(run).into_iter().map(panel).collect(),
+    };
+    if run.objective.latest().is_some() {
+        let (name, title) = run.objective_name.clone().unwrap_or(("objective".into(), "objective".into()));
+        let series = vec![curve(&name, Colour::Grey, &run.objective, run.runs)];
+        panels.push(Panel::lines(title, Axis::new("step"), Axis::new("average so far"), series, Vec::new()));
     }
-    Figure {
-        name: name.to_owned(),
-        title: "Averages so far, and what is required".to_owned(),
-        caption: "Each curve is the mean over runs of the average of a reward from the first step on; the band reaches \
-                  from the worst run to the best. Dashed: the bound."
-            .to_owned(),
-        columns: panels.len().min(2),
+    Figure::new(
+        name,
+        "Averages so far, and what is required",
+        "Each curve is the mean over runs of the average of a reward from the first step on; the band reaches from \
+         the worst run to the best. Dashed: the bound.",
+        panels.len().min(2),
         panels,
-    }
+    )
 }
 
-/// The multipliers: their averages so far, and the last of one run as they were.
-pub(crate) fn multipliers(name: &str, specification: &Specification, history: &History) -> Figure {
-    let colours = colours(specification);
-    let requirements = specification.requirements();
-    let series = |i: usize, (x, y): (Vec<f64>, Vec<f64>), steps| Series {
-        name: requirements[i].name().to_owned(),
-        colour: colours[i],
-        x,
-        y,
-        band: None,
-        steps,
-        dashed: false,
-    };
-    let so_far = |i: usize| {
-        let mut sum = 0.0;
-        let means = history.snapshots().iter().enumerate().map(|(k, s)| {
-            sum += s.multipliers[i].mean();
-            (s.steps as f64, sum / (k + 1) as f64)
+/// The multipliers: their averages so far, and how they move.
+fn multipliers(name: &str, run: &LiveRun) -> Figure {
+    let average = |i: usize| {
+        let (mut sum, curve) = (0.0, &run.requirements[i].multipliers);
+        let means = curve.points().enumerate().map(|(k, point)| {
+            sum += point.mean;
+            (point.x, sum / (k + 1) as f64)
         });
-        series(i, means.unzip(), false)
+        let (x, y) = means.unzip();
+        Series::new(&run.requirements[i].name, colour(run, i), x, y)
     };
-    let last =
-        |i: usize| series(i, history.detail().iter().map(|(step, l)| (*step as f64, l[i])).unzip(), true);
-    let panel = |title: String, series: Vec<Series>| Panel {
-        title,
-        plot: Plot::Lines(Lines { x: steps(), y: axis("multiplier λ"), series, bounds: Vec::new() }),
+    let last = |i: usize| {
+        let (x, y) = run.detail.iter().map(|(step, l)| (*step as f64, l[i])).unzip();
+        Series { steps: true, ..Series::new(&run.requirements[i].name, colour(run, i), x, y) }
     };
-    let all = match history.runs() {
-        1 => "average so far".to_owned(),
-        runs => format!("average so far, over {runs} runs"),
+    let current = |i: usize| {
+        let tracked = &run.requirements[i];
+        let runs = run.runs.filter(|_| !run.epochs);
+        Series { steps: run.epochs, ..curve(&tracked.name, colour(run, i), &tracked.multipliers, runs) }
     };
-    let end = "the last steps of run 1";
-    let titled = |name: &str, title: &str| {
-        if name.is_empty() { title.to_owned() } else { format!("{name}: {title}") }
+    let over = |what: &str| match run.runs {
+        Some(runs) if runs > 1 => format!("{what}, over {runs} runs"),
+        _ => what.to_owned(),
     };
     let mut panels = Vec::new();
-    for (name, members) in groups_of(specification) {
-        panels.push(panel(titled(&name, &all), members.iter().copied().map(so_far).collect()));
-        // A run that was stopped has no end to show.
-        if !history.detail().is_empty() {
-            panels.push(panel(titled(&name, end), members.into_iter().map(last).collect()));
+    for (group, members) in groups(run) {
+        let mut panel = |title: String, series: &dyn Fn(usize) -> Series| {
+            let title = if group.is_empty() { title } else { format!("{group}: {title}") };
+            let series = members.iter().map(|i| series(*i)).collect();
+            panels.push(Panel::lines(
+                title,
+                Axis::new("step"),
+                Axis::new("multiplier λ"),
+                series,
+                Vec::new(),
+            ));
+        };
+        if run.epochs {
+            panel("by epoch".to_owned(), &current);
+            continue;
+        }
+        panel(over("average so far"), &average);
+        match run.detail.is_empty() {
+            true => panel(over("current value"), &current),
+            false => panel("the last steps of run 1".to_owned(), &last),
         }
     }
-    Figure {
-        name: name.to_owned(),
-        title: "Multipliers".to_owned(),
-        caption: "A multiplier rises while its requirement is behind and falls while it is ahead: that is how the agent \
-                  switches. A multiplier that stays bounded proves that its requirement is met; one that climbs like a \
-                  straight line says that it is not. (The averages are taken over the moments that are drawn.)"
-            .to_owned(),
-        columns: panels.len().min(2),
+    Figure::new(
+        name,
+        "Multipliers",
+        "A multiplier rises while its requirement is violated and falls while there is margin: that is how the agent \
+         switches. A bounded multiplier proves that its requirement is met; one that grows linearly shows that it is \
+         not. (Averages are over the points drawn.)",
+        panels.len().min(2),
         panels,
-    }
+    )
 }
 
-/// The certified shortfalls, which go to 0 like 1/n once the multipliers have settled.
-pub(crate) fn certificates(
-    name: &str,
-    specification: &Specification,
-    history: &History,
-    tolerance: f64,
-) -> Figure {
-    let colours = colours(specification);
-    let requirements = specification.requirements().iter().zip(history.scales()).enumerate();
-    let series: Vec<Series> = requirements
-        .map(|(i, (r, scale))| {
-            let points = history.snapshots().iter().map(|s| (s.steps as f64, s.shortfalls[i] / scale));
-            let (x, y) = points.unzip();
-            let name = r.name().to_owned();
-            Series { name, colour: colours[i], x, y, band: None, steps: false, dashed: false }
-        })
-        .collect();
-    let first = history.snapshots().iter().take_while(|s| s.steps < s.total / 20).count();
-    let seen = series.iter().flat_map(|series| series.y[first.min(series.y.len())..].iter().copied());
-    let shown = range(seen.chain([0.0, tolerance]));
-    Figure {
-        name: name.to_owned(),
-        title: "The certificate".to_owned(),
-        caption: "Proven upper bound on the violation in any run, whatever the policy does: it follows from the multipliers \
-                  alone. Negative values are guaranteed margin. While multipliers stay bounded it decays as 1/n."
-            .to_owned(),
-        columns: 1,
-        panels: vec![Panel {
-            title: String::new(),
-            plot: Plot::Lines(Lines {
-                x: steps(),
-                y: Axis { label: "certified shortfall, share of range".to_owned(), range: shown, log: false },
-                series,
-                bounds: vec![Bound {
-                    name: format!("counts as met: {}", number(tolerance, 3)),
-                    value: tolerance,
-                    colour: Colour::Grey,
-                }],
-            }),
-        }],
-    }
+/// The certified shortfalls, which decay as 1/n once the multipliers are stationary.
+fn certificate(name: &str, run: &LiveRun, ranges: Option<(&[f64], f64)>) -> Figure {
+    let (label, tolerance) = match ranges {
+        Some((_, tolerance)) => ("certified shortfall, share of range", tolerance),
+        None => ("certified shortfall, in units of the tolerance", 1.0),
+    };
+    let series = |(i, tracked): (usize, &crate::curves::Tracked)| {
+        let unit = ranges.map_or_else(|| tracked.tolerance.unwrap_or(f64::NAN), |(scales, _)| scales[i]);
+        let points = tracked.shortfalls.points().map(|point| (point.x, point.mean / unit));
+        let (x, y) = points.unzip();
+        Series::new(&tracked.name, colour(run, i), x, y)
+    };
+    let series: Vec<Series> = run.requirements.iter().enumerate().map(series).collect();
+    let points = series.iter().flat_map(|s| s.x.iter().copied().zip(s.y.iter().copied())).collect();
+    let y = Axis { range: settled(run, points, vec![0.0, tolerance]), ..Axis::new(label) };
+    let met = Bound::new(format!("counts as met: {}", number(tolerance, 3)), tolerance, Colour::Grey);
+    Figure::new(
+        name,
+        "The certificate",
+        "Proven upper bound on the violation in any run, whatever the policy does: it follows from the multipliers \
+         alone. Negative values are guaranteed margin. While multipliers stay bounded it decays as 1/n.",
+        1,
+        vec![Panel::lines("", Axis::new("step"), y, series, vec![met])],
+    )
 }

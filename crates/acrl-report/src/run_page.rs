@@ -1,8 +1,10 @@
 //! The page of `acrl run`: results, how they came about, and how to repeat them.
 
-use acrl::{Executor, History, RunReport, Specification};
+use acrl::{Executor, History, Named, Requirement, RunReport, Specification};
 
-use crate::{Block, Cell, Figure, Report, Table, Tone, count, number, run_figures};
+use crate::curves::LiveRun;
+use crate::run_figures::execution;
+use crate::{Block, Cell, Figure, Report, Table, bound, count, number};
 
 /// The results of some runs of one agent.
 #[derive(Debug, Clone, Copy)]
@@ -34,66 +36,44 @@ impl RunSummary<'_> {
 
     /// The standing of each requirement.
     pub fn table(&self) -> Table {
+        let requirements = self.specification.requirements();
         let header = ["", "bound", "average", "worst run", "certified shortfall", "price", "met"];
-        let mut rows = Vec::new();
+        let mut rows: Vec<Vec<Cell>> = Vec::new();
         let report = self.report;
         if let Some(objective) = self.specification.objective() {
-            let at =
-                |named: &acrl::Named<f64>| number(named.get(&objective.reward).copied().unwrap_or(0.0), 5);
+            let reward = objective.reward.as_str();
+            let at = |named: &Named<f64>| number(named.get(reward).copied().unwrap_or(0.0), 5).into();
             let goal = if objective.sign() > 0.0 { "max" } else { "min" };
-            rows.push(plain([
-                &objective.reward,
-                goal,
-                &at(&report.averages),
-                &at(&report.worst),
-                "",
-                "",
-                "",
-            ]));
+            rows.push(vec![reward.into(), goal.into(), at(&report.averages), at(&report.worst)]);
         }
-        for (r, (name, entry)) in self.specification.requirements().iter().zip(report.requirements.iter()) {
+        for (r, (name, entry)) in requirements.iter().zip(report.requirements.iter()) {
             let price = report.multipliers.get(name).map_or(0.0, |m| m.mean);
-            let mut row = plain([
-                name,
-                run_figures::relation(r).trim_start_matches(r.name()).trim(),
-                &number(entry.average, 5),
-                &number(entry.worst, 5),
-                &number(entry.certified_shortfall, 3),
-                &number(price, 4),
+            rows.push(vec![
+                name.into(),
+                bound(r.direction(), r.bound(), 5).into(),
+                number(entry.average, 5).into(),
+                number(entry.worst, 5).into(),
+                number(entry.certified_shortfall, 3).into(),
+                number(price, 4).into(),
+                Cell::yes_no(entry.met),
             ]);
-            row.push(yes_no(entry.met));
-            rows.push(row);
         }
-        Table {
-            header: header.map(str::to_owned).to_vec(),
-            rows,
-            note: format!(
-                "certified shortfall: proven upper bound on the violation in any run; met: certified shortfall at most {} of \
-                 the reward's range; price: the multiplier's mean.",
-                number(self.tolerance, 3)
-            ),
+        if requirements.is_empty() {
+            return Table::new(["", "", "average", "worst run"], rows, "");
         }
+        let note = format!(
+            "certified shortfall: proven upper bound on the violation in any run; met: certified shortfall at most {} of \
+             the reward's range; price: the multiplier's mean.",
+            number(self.tolerance, 3)
+        );
+        rows.iter_mut().for_each(|row| row.resize(header.len(), "".into()));
+        Table::new(header, rows, note)
     }
 
     /// Averages, multipliers and certificate over time. `prefix` sets them apart from others on the page.
     pub fn figures(&self, prefix: &str) -> Vec<Figure> {
-        if self.specification.requirements().is_empty() {
-            return vec![run_figures::averages(
-                &format!("{prefix}averages"),
-                self.specification,
-                self.history,
-            )];
-        }
-        vec![
-            run_figures::averages(&format!("{prefix}averages"), self.specification, self.history),
-            run_figures::multipliers(&format!("{prefix}multipliers"), self.specification, self.history),
-            run_figures::certificates(
-                &format!("{prefix}certificate"),
-                self.specification,
-                self.history,
-                self.tolerance,
-            ),
-        ]
+        let ranges: Vec<f64> = self.history.scales().collect();
+        execution(prefix, &LiveRun::of(self.specification, self.history), Some((&ranges, self.tolerance)))
     }
 }
 
@@ -140,34 +120,24 @@ pub fn run_page(
     let mut blocks: Vec<Block> = notes.advice.map(Block::Text).into_iter().collect();
     blocks.push(Block::Table(summary.table()));
     blocks.extend(summary.figures("").into_iter().chain(pictures).map(Block::Figure));
-    let mut facts = vec![
-        ("input".to_owned(), input.to_owned()),
-        (
-            "requirements".to_owned(),
-            summary
-                .specification
-                .requirements()
-                .iter()
-                .map(run_figures::relation)
-                .collect::<Vec<_>>()
-                .join(", "),
-        ),
-        ("steps of a run".to_owned(), summary.report.steps.to_string()),
-        ("runs".to_owned(), summary.report.runs.to_string()),
-        ("epoch".to_owned(), format!("{} at the end", summary.report.epoch)),
-        ("step size".to_owned(), number(notes.step_size, 4)),
-        ("tolerance".to_owned(), number(summary.tolerance, 3)),
-    ];
+    let requirement = |r: &Requirement| format!("{} {}", r.name(), bound(r.direction(), r.bound(), 4));
+    let requirements: Vec<String> = summary.specification.requirements().iter().map(requirement).collect();
+    let mut facts = pairs([
+        ("input", input.to_owned()),
+        ("requirements", requirements.join(", ")),
+        ("steps of a run", summary.report.steps.to_string()),
+        ("runs", summary.report.runs.to_string()),
+        ("epoch", format!("{} at the end", summary.report.epoch)),
+        ("step size", number(notes.step_size, 4)),
+        ("tolerance", number(summary.tolerance, 3)),
+    ]);
     facts.extend(notes.executor.map(|executor| ("executor".to_owned(), executor_line(executor))));
     facts.extend(notes.training.map(|training| ("trained".to_owned(), training)));
-    facts.extend(machine(notes.seed));
+    facts.extend(machine(Some(notes.seed)));
+    let stopped = if notes.stopped { "Stopped by Ctrl-C: results of the steps taken so far. " } else { "" };
     Report {
         title: input.to_owned(),
-        lead: if notes.stopped {
-            format!("Stopped by Ctrl-C: results of the steps taken so far. {}", summary.lead())
-        } else {
-            summary.lead()
-        },
+        lead: format!("{stopped}{}", summary.lead()),
         good: (!summary.report.requirements.is_empty()).then(|| summary.report.met()),
         blocks,
         facts,
@@ -175,26 +145,19 @@ pub fn run_page(
     }
 }
 
-/// The seed, the version and the machine.
-pub fn machine(seed: u64) -> Vec<(String, String)> {
+/// Facts with the names that are shown.
+pub fn pairs(facts: impl IntoIterator<Item = (&'static str, String)>) -> Vec<(String, String)> {
+    facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// The seed, if there is randomness, the version and the machine.
+pub fn machine(seed: Option<u64>) -> Vec<(String, String)> {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    vec![
-        ("seed".to_owned(), seed.to_string()),
-        ("acrl".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
-        (
-            "machine".to_owned(),
-            format!("{}, {}, {}", std::env::consts::OS, std::env::consts::ARCH, count(cores as u64, "core")),
-        ),
-    ]
-}
-
-/// Cells without a tone.
-pub fn plain<const N: usize>(cells: [&str; N]) -> Vec<Cell> {
-    cells.map(|text| Cell { text: text.to_owned(), tone: Tone::Plain }).to_vec()
-}
-
-/// A cell "yes" or "no".
-pub fn yes_no(met: bool) -> Cell {
-    let (text, tone) = if met { ("yes", Tone::Good) } else { ("no", Tone::Bad) };
-    Cell { text: text.to_owned(), tone }
+    let cores = count(cores as u64, "core");
+    let mut facts = pairs(seed.map(|seed| ("seed", seed.to_string())));
+    facts.extend(pairs([
+        ("acrl", env!("CARGO_PKG_VERSION").to_owned()),
+        ("machine", format!("{}, {}, {cores}", std::env::consts::OS, std::env::consts::ARCH)),
+    ]));
+    facts
 }

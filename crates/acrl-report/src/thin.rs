@@ -3,15 +3,7 @@
 /// Which of the points to keep, at most `most` and in order, so that the curve through them looks like the whole one:
 /// the largest triangle in each of equal buckets (Steinarsson, 2013). The first and the last are always kept if `most`
 /// is at least 2, and of a bucket with a gap (a number that is not finite) the gap.
-///
-/// ```
-/// let x: Vec<f64> = (0..1000).map(f64::from).collect();
-/// let mut y = vec![0.0; 1000];
-/// y[500] = 1.0;
-/// let kept = acrl_report::thin(&x, &y, 50);
-/// assert!(kept.len() == 50 && kept.contains(&500));
-/// ```
-pub fn thin(x: &[f64], y: &[f64], most: usize) -> Vec<usize> {
+pub(crate) fn thin(x: &[f64], y: &[f64], most: usize) -> Vec<usize> {
     let count = x.len().min(y.len());
     if count <= most {
         return (0..count).collect();

@@ -14,20 +14,12 @@ use resvg::{tiny_skia::Pixmap, usvg::roxmltree::Document};
 const MOST_BYTES: usize = 8_000_000;
 
 fn lines() -> Plot {
-    let series = Series {
-        name: "red <&> \"x\"".to_owned(),
-        colour: Colour::Red,
-        x: vec![0.0, 1.0, 2.0],
-        y: vec![0.1, f64::NAN, 0.3],
-        band: Some(Band { name: "runs".to_owned(), low: vec![0.0; 3], high: vec![0.5; 3] }),
-        steps: true,
-        dashed: false,
-    };
-    let plain =
-        Series { name: "blue".to_owned(), colour: Colour::Blue, band: None, steps: false, ..series.clone() };
-    let bound = Bound { name: "red ≥ 0.2".to_owned(), value: 0.2, colour: Colour::Red };
-    let x = Axis { label: "step".to_owned(), ..Axis::default() };
-    Plot::Lines(Lines { x, y: Axis::default(), series: vec![series, plain], bounds: vec![bound] })
+    let (x, y) = (vec![0.0, 1.0, 2.0], vec![0.1, f64::NAN, 0.3]);
+    let band = Some(Band { name: "runs".to_owned(), low: vec![0.0; 3], high: vec![0.5; 3] });
+    let red = Series::new("red <&> \"x\"", Colour::Red, x.clone(), y.clone());
+    let series = vec![Series { band, steps: true, ..red }, Series::new("blue", Colour::Blue, x, y)];
+    let bounds = vec![Bound::new("red ≥ 0.2", 0.2, Colour::Red)];
+    Plot::Lines(Lines { x: Axis::new("step"), y: Axis::default(), series, bounds })
 }
 
 fn bars() -> Plot {
@@ -82,18 +74,12 @@ fn drawing(elements: &str) -> Plot {
 }
 
 fn figure(name: &str, plots: Vec<Plot>) -> Figure {
-    Figure {
-        name: name.to_owned(),
-        title: format!("About {name}"),
-        caption: "How to read it.".to_owned(),
-        columns: 2,
-        panels: plots.into_iter().map(|plot| Panel { title: "a panel".to_owned(), plot }).collect(),
-    }
+    let panels = plots.into_iter().map(|plot| Panel::new("a panel", plot)).collect();
+    Figure::new(name, &format!("About {name}"), "How to read it.", 2, panels)
 }
 
 fn report(figures: Vec<Figure>) -> Report {
-    let cell = Cell { text: "met".to_owned(), tone: Tone::Good };
-    let table = Table { header: vec!["a".to_owned()], rows: vec![vec![cell]], note: String::new() };
+    let table = Table::new(["a"], [vec![Cell::new("met", Tone::Good)]], "");
     let mut blocks =
         vec![Block::Heading("Results".to_owned()), Block::Text("Text.".to_owned()), Block::Table(table)];
     blocks.extend(figures.into_iter().map(Block::Figure));
@@ -216,15 +202,9 @@ fn the_embedded_font_has_our_letters() {
 fn empty_figures_are_drawn() {
     let empty = Plot::Lines(Lines { x: Axis::default(), y: Axis::default(), series: vec![], bounds: vec![] });
     let log = Axis { log: true, ..Axis::default() };
-    let none = Series {
-        name: "a".to_owned(),
-        colour: Colour::Sky,
-        x: vec![0.0, 1.0],
-        y: vec![0.0, -1.0],
-        band: Some(Band { name: "b".to_owned(), low: vec![0.0; 2], high: vec![1.0; 2] }),
-        steps: false,
-        dashed: true,
-    };
+    let band = Some(Band { name: "b".to_owned(), low: vec![0.0; 2], high: vec![1.0; 2] });
+    let none = Series::new("a", Colour::Sky, vec![0.0, 1.0], vec![0.0, -1.0]);
+    let none = Series { band, dashed: true, ..none };
     let logs = Plot::Lines(Lines { x: log.clone(), y: log.clone(), series: vec![none], bounds: vec![] });
     let bars = Plot::Bars(Bars { categories: vec![], y: log, bars: vec![], bounds: vec![] });
     let field =

@@ -8,7 +8,7 @@ use std::fmt;
 use acrl::Named;
 use serde::Serialize;
 
-use acrl_report::number;
+use acrl_report::{Cell, Tone, number};
 
 /// A claim of the paper.
 pub(crate) struct Claim {
@@ -87,6 +87,16 @@ impl ClaimVerdict {
             Self::Fail => "fail",
         }
     }
+
+    /// As it is shown in a table.
+    pub fn cell(self) -> Cell {
+        let tone = match self {
+            Self::Pass => Tone::Good,
+            Self::Deviates => Tone::Faint,
+            Self::Fail => Tone::Bad,
+        };
+        Cell::new(self.name(), tone)
+    }
 }
 
 impl Claim {
@@ -123,6 +133,9 @@ pub(crate) const FIGURES: [(&str, &str); 7] = [
     ("fig7", "Primal-dual on the continuous problem"),
 ];
 
+/// What a claim need not state.
+const CLAIM: Claim = Claim { id: "", place: "", figure: None, says: "", limits: &[], known: None, note: "" };
+
 /// All claims, in the order of the paper.
 pub(crate) const CLAIMS: &[Claim] = &[
     Claim {
@@ -132,8 +145,7 @@ pub(crate) const CLAIMS: &[Claim] = &[
         says: "Choosing between the two actions of each state with probability 1/2 spends 1/3 of the time everywhere and is \
                optimal: P* = 1/3.",
         limits: &[Most("distance_from_a_third", 1e-9), Most("distance_of_the_optimum", 1e-6)],
-        known: None,
-        note: "",
+        ..CLAIM
     },
     Claim {
         id: "augmented-state",
@@ -141,86 +153,75 @@ pub(crate) const CLAIMS: &[Claim] = &[
         figure: Some("fig2"),
         says: "The dual update is memoryless: (s, lambda) is all that decides how an execution goes on.",
         limits: &[Most("largest_difference", 0.0)],
-        known: None,
-        note: "",
+        ..CLAIM
     },
     Claim {
         id: "o1",
         place: "Section I (O1), Remark 1",
-        figure: None,
         says: "No fixed weighting of the rewards gives a policy that meets the requirements of Example 1.",
         limits: &[Most("feasible_weightings", 0.0)],
-        known: None,
         note: "It is about maximisers as they are: with an entropy bonus the policy at (1, 1) is the uniform one, which is \
                optimal here.",
+        ..CLAIM
     },
     Claim {
         id: "o2",
         place: "Section I (O2), Section III-B",
-        figure: None,
         says: "Dual methods do not converge to an optimal policy: stopped at any k the policy is infeasible.",
         limits: &[Most("feasible_iterates", 0.0), Most("distance_of_the_multipliers_from_1", 0.05)],
-        known: None,
         note: "The multipliers do come near the optimal ones (1, 1).",
+        ..CLAIM
     },
     Claim {
         id: "theorem-1-feasible",
         place: "Theorem 1, feasibility",
-        figure: None,
         says: "Trajectories meet the requirements almost surely.",
         limits: &[Most("worst_certified_shortfall", 0.005)],
-        known: None,
         note: "Of the reward's range; at finite time the average may sit a little below its bound, and the certificate says \
                by how much at most.",
+        ..CLAIM
     },
     Claim {
         id: "theorem-1-optimal",
         place: "Theorem 1, near-optimality",
-        figure: None,
         says: "The average of r0 is at least P* - eta B^2/2.",
         limits: &[Least("smallest_margin", 0.0)],
-        known: None,
         note: "With B^2 = sup |r - c|^2, as the proof uses it: on Example 1 P* - eta 5/18.",
+        ..CLAIM
     },
     Claim {
         id: "constant-b",
         place: "Theorem 1 (A2), Lemmas 1 and 3",
-        figure: None,
         says: "|r_i - c_i| <= B for every i bounds the squared norm of the update's step by B^2.",
         limits: &[Most("excess_of_the_squared_norm", 0.0)],
         known: Some(
             "A bound on each entry does not bound the vector's norm: on Example 1 B^2 = 4/9, but sup |r - c|^2 = 5/9. acrl \
              uses the latter throughout.",
         ),
-        note: "",
+        ..CLAIM
     },
     Claim {
         id: "theorem-2",
         place: "Section III-A, Theorem 2",
-        figure: None,
         says: "Strong duality: P* = D*.",
         limits: &[Most("largest_relative_gap", 1e-6)],
-        known: None,
-        note: "",
+        ..CLAIM
     },
     Claim {
         id: "proposition-1",
         place: "Section III-B, Proposition 1",
-        figure: None,
         says: "Optimal policies are among the Lagrangian maximisers at the optimal multipliers; on Example 1 these are all \
                policies.",
         limits: &[Most("actions_outside", 0.0), Most("actions_missing_at_equal_weights", 0.0)],
-        known: None,
-        note: "",
+        ..CLAIM
     },
     Claim {
         id: "unique-maximiser",
         place: "Section III-B",
-        figure: None,
         says: "Where the maximiser is unique, the policies pi(lambda_k) approach the optimal one.",
         limits: &[Most("late_epochs_elsewhere", 0.0)],
-        known: None,
         note: "A requirement with a positive price makes policies tie, so the case tried is one with loose bounds.",
+        ..CLAIM
     },
     Claim {
         id: "fig3-average",
@@ -228,8 +229,8 @@ pub(crate) const CLAIMS: &[Claim] = &[
         figure: Some("fig3"),
         says: "The time average of r1 accumulates to exactly 1/3.",
         limits: &[Most("distance_after_1000_rollouts", 0.004), Most("distance_after_100000_rollouts", 1e-4)],
-        known: None,
         note: "It approaches 1/3 like 1/n from below: the multipliers of about 1 are the deficit that is left.",
+        ..CLAIM
     },
     Claim {
         id: "fig3-rollouts",
@@ -237,8 +238,7 @@ pub(crate) const CLAIMS: &[Claim] = &[
         figure: Some("fig3"),
         says: "No single rollout and no policy visited meets the requirements.",
         limits: &[Most("feasible_policies", 0.0), Most("rollouts_at_a_third", 0.0)],
-        known: None,
-        note: "",
+        ..CLAIM
     },
     Claim {
         id: "fig3-switch",
@@ -246,111 +246,98 @@ pub(crate) const CLAIMS: &[Claim] = &[
         figure: Some("fig3"),
         says: "The policy at R1 switches when lambda_1 crosses 1, at the same rollout, near the end (the paper's: k = 989).",
         limits: &[Most("epochs_that_disagree", 0.0), Least("crossings_in_the_last_20", 1.0)],
-        known: None,
         note: "Which k it is depends on the start and on how ties are broken, which the paper does not give.",
+        ..CLAIM
     },
     Claim {
         id: "typo-switch",
         place: "Section III-C, \"we must also have lambda_2 > lambda_1\"",
-        figure: None,
         says: "While the policy stays at R1, lambda_2 > lambda_1.",
         limits: &[Least("share_of_stays_with_lambda_2_larger", 1.0)],
         known: Some(
             "A typo: it is lambda_1 > lambda_2, as the text after the weighted reward of Example 1 has it.",
         ),
-        note: "",
+        ..CLAIM
     },
     Claim {
         id: "multipliers-bounded",
         place: "Appendix A, Lemmas 2 and 3",
-        figure: None,
         says: "Multipliers with d(lambda) - P* <= eta B^2/2 have |lambda|_1 <= (P* - V0 + eta B^2/2)/C, and an execution \
                leaves that set by one step at most.",
         limits: &[Most("outside_the_ball", 0.0), Least("smallest_margin", 0.0)],
-        known: None,
         note: "C = 1/6 is the Slater constant.",
+        ..CLAIM
     },
     Claim {
         id: "typo-subgradient",
         place: "Appendix A, Lemma 3",
-        figure: None,
         says: "(lambda - lambda*)' g <= d(lambda) - d(lambda*) for a subgradient g at lambda.",
         limits: &[Most("points_that_contradict", 0.0)],
         known: Some(
             "The inequality is printed the wrong way round. The right one, >=, holds at every point, and the proof needs it.",
         ),
-        note: "",
+        ..CLAIM
     },
     Claim {
         id: "complementary-slackness",
         place: "Appendix A, Lemma 1",
-        figure: None,
         says: "The average of lambda'(r - c) is at most eta B^2/2.",
         limits: &[Least("smallest_margin", 0.0)],
-        known: None,
-        note: "",
+        ..CLAIM
     },
     Claim {
         id: "epoch-length",
         place: "Appendix B",
-        figure: None,
         says: "T0 must be long enough for an epoch to be close to unbiased; then feasibility holds as before.",
         limits: &[
             Least("shortfall_with_short_epochs", 0.005),
             Most("shortfall_with_longer_epochs", 0.005),
             Most("shortfall_with_auto", 0.005),
         ],
-        known: None,
-        note: "With T0 shorter than a change of behaviour takes, the multipliers grow for ever although the problem is strictly \
+        note: "With T0 shorter than a change of behaviour takes, the multipliers grow without bound although the problem is strictly \
                feasible; epoch = auto finds a T0 that works.",
+        ..CLAIM
     },
     Claim {
         id: "theorem-3",
         place: "Appendix B, Theorem 3",
-        figure: None,
         says: "With biased epochs the average of r0 is at least P* - eta B^2/2 - beta(T0).",
         limits: &[Least("smallest_margin", 0.0), Most("bias_at_1000_over_bias_at_10", 0.02)],
-        known: None,
-        note: "",
+        ..CLAIM
     },
     Claim {
         id: "memory",
         place: "Section III-C, Memory",
-        figure: None,
         says: "While the projection is idle, lambda_i is (eta/T0) times the deficit so far.",
         limits: &[Most("largest_difference", 1e-9)],
-        known: None,
         note: "In our run the projection acts once, in the first rollout, so the deficit is counted from then on.",
+        ..CLAIM
     },
     Claim {
         id: "storage",
         place: "Section III-C, Primal Averaging",
-        figure: None,
         says: "Primal averaging has to store the whole sequence of parameters, which is impractical; A-CRL stores one policy.",
         limits: &[Least("times_as_many_numbers", 100.0)],
-        known: None,
         note: "A policy that sees lambda is larger than one that does not, so a few hundred stored policies cost no more.",
+        ..CLAIM
     },
     Claim {
         id: "primal-averaging",
         place: "Section III-C, Primal Averaging, as printed",
-        figure: None,
         says: "The average of the policies pi(lambda_k), as printed, has the averages of A-CRL.",
         limits: &[Most("shortfall_by_state", 0.005)],
         known: Some(
             "Averaged state by state, as printed, every policy has a say in states that it never visits, and the result is \
-             infeasible. Weighted by where the run was, it is right.",
+             infeasible. Weighted by occupancy, it is correct.",
         ),
-        note: "",
+        ..CLAIM
     },
     Claim {
         id: "primal-averaging-occupancy",
         place: "Section III-C, Primal Averaging",
-        figure: None,
         says: "Read as an average of occupancies, the averaged policy meets the requirements as A-CRL does.",
         limits: &[Most("shortfall_by_occupancy", 0.005), Most("distance_of_r0_from_a_third", 0.005)],
-        known: None,
-        note: "",
+        ..CLAIM
     },
     Claim {
         id: "fig4-average",
@@ -358,8 +345,7 @@ pub(crate) const CLAIMS: &[Claim] = &[
         figure: Some("fig4"),
         says: "Executed online, primal-dual meets the requirements on average.",
         limits: &[Most("shortfall_online", 0.01)],
-        known: None,
-        note: "",
+        ..CLAIM
     },
     Claim {
         id: "fig4-oscillates",
@@ -367,8 +353,7 @@ pub(crate) const CLAIMS: &[Claim] = &[
         figure: Some("fig4"),
         says: "Multipliers rise and fall and trigger switches of the policy.",
         limits: &[Least("largest_multiplier", 1.5), Most("smallest_multiplier", 0.5), Least("switches", 4.0)],
-        known: None,
-        note: "",
+        ..CLAIM
     },
     Claim {
         id: "fig4-lag",
@@ -376,8 +361,8 @@ pub(crate) const CLAIMS: &[Claim] = &[
         figure: Some("fig4"),
         says: "The policy switches long after the multiplier: about 8,000 rollouts.",
         limits: &[Least("longest_lag_in_rollouts", 1_000.0)],
-        known: None,
         note: "A-CRL has no lag at all. Ours is shorter than the paper's, which does not say how it estimates the gradient.",
+        ..CLAIM
     },
     Claim {
         id: "fig4-overshoot",
@@ -385,8 +370,8 @@ pub(crate) const CLAIMS: &[Claim] = &[
         figure: Some("fig4"),
         says: "Its multipliers grow larger than those of A-CRL, so the transient violation is larger.",
         limits: &[Least("times_those_of_a_crl", 1.3), Least("times_the_deficit_of_a_crl", 10.0)],
-        known: None,
         note: "The deficit is lambda T0/eta: see Memory.",
+        ..CLAIM
     },
     Claim {
         id: "fig4-stopped",
@@ -394,19 +379,18 @@ pub(crate) const CLAIMS: &[Claim] = &[
         figure: Some("fig4"),
         says: "Primal-dual cannot be stopped: its policies are not close to optimal.",
         limits: &[Least("share_of_infeasible_policies", 0.9)],
-        known: None,
-        note: "",
+        ..CLAIM
     },
     Claim {
         id: "typo-fig4",
         place: "Fig. 4, caption",
-        figure: None,
         says: "\"dual step eta_theta = 0.0025 and primal step eta_theta = 0.025\".",
         limits: &[Most("difference_of_the_largest_multiplier", 0.0)],
         known: Some(
             "A typo: both steps have one name, and the dual step is eta_lambda = 0.0025. Exchanging the two changes little here.",
         ),
         note: "The largest multiplier with the steps exchanged, less that of Fig. 4.",
+        ..CLAIM
     },
     Claim {
         id: "fig5-one",
@@ -427,8 +411,7 @@ pub(crate) const CLAIMS: &[Claim] = &[
         figure: Some("fig5"),
         says: "For lambda = [0, 5, 5, 0] it moves into either of blue and green.",
         limits: &[Least("share_of_time_in_blue_or_green", 0.5)],
-        known: None,
-        note: "",
+        ..CLAIM
     },
     Claim {
         id: "fig5-demand",
@@ -440,7 +423,7 @@ pub(crate) const CLAIMS: &[Claim] = &[
             "A requirement is a lower bound and there is no objective, so nothing keeps the agent from being longer than it \
              must in a region that its policy likes.",
         ),
-        note: "",
+        ..CLAIM
     },
     Claim {
         id: "fig5-outside",
@@ -452,7 +435,7 @@ pub(crate) const CLAIMS: &[Claim] = &[
             "Actions are drawn with sigma = 2 and the agent travels between regions that are 3 apart; the paper gives neither \
              sigma nor the regions. The requirements leave half of the time free.",
         ),
-        note: "",
+        ..CLAIM
     },
     Claim {
         id: "fig6-all-runs",
@@ -460,8 +443,8 @@ pub(crate) const CLAIMS: &[Claim] = &[
         figure: Some("fig6"),
         says: "All of 100 runs of 200,000 steps meet all requirements.",
         limits: &[Least("share_of_runs_that_meet_all", 1.0)],
-        known: None,
         note: "By the plain averages, without a tolerance.",
+        ..CLAIM
     },
     Claim {
         id: "fig6-mean",
@@ -469,8 +452,8 @@ pub(crate) const CLAIMS: &[Claim] = &[
         figure: Some("fig6"),
         says: "The mean over the runs is well over each specification.",
         limits: &[Least("smallest_ratio_to_the_bound", 1.0)],
-        known: None,
         note: "\"Well over\" is not a number: the threshold is that it is over.",
+        ..CLAIM
     },
     Claim {
         id: "fig6-switching",
@@ -478,8 +461,7 @@ pub(crate) const CLAIMS: &[Claim] = &[
         figure: Some("fig6"),
         says: "The instantaneous multipliers show the switching in the last 10,000 steps.",
         limits: &[Least("changes_of_the_largest_multiplier", 4.0)],
-        known: None,
-        note: "",
+        ..CLAIM
     },
     Claim {
         id: "fig6-order",
@@ -496,7 +478,6 @@ pub(crate) const CLAIMS: &[Claim] = &[
     Claim {
         id: "eta-theta",
         place: "Section IV, eta_theta = 0.001",
-        figure: None,
         says: "Policy gradient with step size 0.001 and rollouts of 20 steps learns the policy.",
         limits: &[Least("share_of_runs_that_meet_all", 1.0)],
         known: Some(
@@ -504,7 +485,7 @@ pub(crate) const CLAIMS: &[Claim] = &[
              paper's Lagrangian is an average over time: read so, on the average return, 0.001 (5e-5 on the total) works, and \
              is what Figs. 5 and 6 use.",
         ),
-        note: "",
+        ..CLAIM
     },
     Claim {
         id: "fig7-fails",
@@ -519,6 +500,6 @@ pub(crate) const CLAIMS: &[Claim] = &[
             "With these regions it is a matter of exploration and chance; no theorem says that it must fail, and it is not \
              tuned to.",
         ),
-        note: "",
+        ..CLAIM
     },
 ];

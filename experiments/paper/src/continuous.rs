@@ -1,17 +1,16 @@
 //! Figs. 5 and 6: Section IV, trained and executed as the paper has it.
 
-use acrl::{BatchMatrix, Rng, VecPolicy as _, VecTask};
+use acrl::{BatchMatrix, MeanMinMax, Rng, VecPolicy as _, VecTask};
 use acrl_envs::{Planar, PlanarParameters};
 use acrl_learn::{PolicyGradient, PolicyGradientConfig, RbfPolicy};
 use acrl_report::{
-    Area, Arrow, Axis, Band, Bound, Colour, Field, Figure, Heat, Panel, Plot, Region, Series, Slider,
+    Area, Arrow, Axis, Band, Bound, Colour, Field, Figure, Heat, Panel, Plot, Region, Series, Slider, number,
 };
 
-use crate::example_1::{axis, curve, panel};
+use crate::example_1::curve;
 use crate::runs::{CELLS, LAST, Watched, watch};
 use crate::{Found, Measured, Plan, Share};
 use acrl_app::{Error, ensure};
-use acrl_report::number;
 
 /// Steps of each run.
 pub(crate) const STEPS: u64 = 200_000;
@@ -70,10 +69,7 @@ pub(crate) fn a_crl(plan: &Plan<'_>) -> Result<Found, Error> {
     let inside = settle(&task, &policy, &[4.0, 1.0, 1.0, 1.0], plan.seed)?;
     let two = settle(&task, &policy, &[0.0, 5.0, 5.0, 0.0], plan.seed)?;
     let (towards, beside) = approach(&arena, &task, &policy, &[5.0, 0.0, 0.0, 0.0], 0)?;
-    let list = |shares: &[f64]| {
-        let pairs = names.iter().zip(shares).map(|(name, share)| format!("{name} {}", number(*share, 3)));
-        pairs.collect::<Vec<_>>().join(", ")
-    };
+    let list = |shares: &[f64]| by_name(&names, shares);
     let one_region = Measured::new("fig5-one")
         .with("share_of_time_in_red", one[0])
         .with("share_of_arrows_towards_red", towards)
@@ -130,6 +126,12 @@ pub(crate) fn a_crl(plan: &Plan<'_>) -> Result<Found, Error> {
     ];
     let claims = vec![one_region, two_regions, demand, outside, all_runs, means, switching, order];
     Ok(Found { figures: pictures, claims })
+}
+
+/// Values with their names.
+pub(crate) fn by_name(names: &[String], values: &[f64]) -> String {
+    let pairs = names.iter().zip(values).map(|(name, value)| format!("{name} {}", number(*value, 3)));
+    pairs.collect::<Vec<_>>().join(", ")
 }
 
 /// Pairs i, j with c_i > c_j and not x_i > x_j.
@@ -255,16 +257,14 @@ fn policy_figure(
             most: 5.0,
         };
         let list: Vec<String> = lambda.iter().map(|l| number(*l, 2)).collect();
-        Ok(Panel {
-            title: format!("Policy for λ = [{}]", list.join(", ")),
-            plot: Plot::Field(Field {
-                area,
-                regions: regions(arena),
-                arrows: (0..num_envs).map(arrow).collect(),
-                sliders: names.iter().enumerate().map(slider).collect(),
-                model: None,
-            }),
-        })
+        let field = Field {
+            area,
+            regions: regions(arena),
+            arrows: (0..num_envs).map(arrow).collect(),
+            sliders: names.iter().enumerate().map(slider).collect(),
+            model: None,
+        };
+        Ok(Panel::new(format!("Policy for λ = [{}]", list.join(", ")), Plot::Field(field)))
     };
     let total = watched.counts.iter().sum::<u64>().max(1) as f64;
     let heat = Heat {
@@ -273,20 +273,16 @@ fn policy_figure(
         columns: CELLS,
         shares: watched.counts.iter().map(|n| *n as f64 / total).collect(),
     };
-    Ok(Figure {
-        name: "fig5".to_owned(),
-        title: "The policy for two multipliers, and where the agent is".to_owned(),
-        caption: format!(
-            "After 1,000,000 training iterations. Arrows are the mean actions; the occupation measure is that of {runs} runs with \
-             dual dynamics."
-        ),
-        columns: 3,
-        panels: vec![
-            field(&[5.0, 0.0, 0.0, 0.0])?,
-            field(&[0.0, 5.0, 5.0, 0.0])?,
-            Panel { title: "Occupation measure".to_owned(), plot: Plot::Heat(heat) },
-        ],
-    })
+    let caption = format!(
+        "After 1,000,000 training iterations. Arrows are the mean actions; the occupation measure is that of {runs} runs with \
+         dual dynamics."
+    );
+    let panels = vec![
+        field(&[5.0, 0.0, 0.0, 0.0])?,
+        field(&[0.0, 5.0, 5.0, 0.0])?,
+        Panel::new("Occupation measure", Plot::Heat(heat)),
+    ];
+    Ok(Figure::new("fig5", "The policy for two multipliers, and where the agent is", &caption, 3, panels))
 }
 
 /// One curve for each region, in its colour.
@@ -303,62 +299,45 @@ pub(crate) fn coloured(
     names.iter().enumerate().map(one).collect()
 }
 
-/// The required shares.
-pub(crate) fn required(names: &[String], bounds: &[f64]) -> Vec<Bound> {
-    let one = |(i, (name, c)): (usize, (&String, &f64))| Bound {
-        name: format!("{name} ≥ {}", number(*c, 3)),
-        value: *c,
-        colour: Colour::of(name, i),
-    };
-    names.iter().zip(bounds).enumerate().map(one).collect()
+/// Shares of the time so far, with the required ones.
+pub(crate) fn share_panel(x: Axis, series: Vec<Series>, names: &[String], bounds: &[f64]) -> Panel {
+    let required = names
+        .iter()
+        .zip(bounds)
+        .enumerate()
+        .map(|(i, (name, c))| Bound::new(format!("{name} ≥ {}", number(*c, 3)), *c, Colour::of(name, i)));
+    Panel::lines("Share of the time in each region", x, Axis::new("share so far"), series, required.collect())
 }
 
 fn curves_figure(names: &[String], bounds: &[f64], watched: &Watched, runs: usize) -> Figure {
-    let thousands: Vec<f64> = watched.times.iter().map(|t| t / 1_000.0).collect();
+    let times = watched.history.snapshots().iter().map(|snapshot| snapshot.steps as f64 / 1_000.0);
+    let thousands: Vec<f64> = times.collect();
     let late: Vec<f64> = watched.first.late.iter().map(|(t, _)| t / 1_000.0).collect();
-    let time = || axis("steps, in thousands");
-    let mut satisfaction = coloured(names, &thousands, "", |i| watched.over_runs(i, |v| mean(&v)));
+    let time = || Axis::new("steps, in thousands");
+    let multipliers =
+        |title: &str, series| Panel::lines(title, time(), Axis::new("multiplier"), series, Vec::new());
+    let mut satisfaction = coloured(names, &thousands, "", |i| watched.over_runs(i, MeanMinMax::mean));
     for (i, series) in satisfaction.iter_mut().enumerate() {
         series.band = Some(Band {
-            name: format!("least and most of {runs} runs"),
-            low: watched.over_runs(i, |v| v.into_iter().fold(f64::INFINITY, f64::min)),
-            high: watched.over_runs(i, |v| v.into_iter().fold(f64::NEG_INFINITY, f64::max)),
+            name: format!("min–max over {runs} runs"),
+            low: watched.over_runs(i, MeanMinMax::min),
+            high: watched.over_runs(i, MeanMinMax::max),
         });
     }
-    Figure {
-        name: "fig6".to_owned(),
-        title: "A-CRL on the continuous problem".to_owned(),
-        caption: format!(
-            "Multipliers of one run, averaged over time and in its last {LAST} steps; shares of the time in each region, mean and \
-             range of {runs} runs. Dashed: what is required."
-        ),
-        columns: 3,
-        panels: vec![
-            panel(
-                "Time-average multipliers",
-                time(),
-                axis("multiplier"),
-                coloured(names, &thousands, "", |i| watched.first.means.iter().map(|l| l[i]).collect()),
-                Vec::new(),
-            ),
-            panel(
-                "Multipliers, last 10,000 steps",
-                time(),
-                axis("multiplier"),
-                coloured(names, &late, "", |i| watched.first.late.iter().map(|(_, l)| l[i]).collect()),
-                Vec::new(),
-            ),
-            panel(
-                "Share of the time in each region",
-                time(),
-                Axis { label: "share so far".to_owned(), range: Some((0.0, 0.5)), log: false },
-                satisfaction,
-                required(names, bounds),
-            ),
-        ],
+    let mut shares = share_panel(time(), satisfaction, names, bounds);
+    if let Plot::Lines(lines) = &mut shares.plot {
+        lines.y.range = Some((0.0, 0.5));
     }
-}
-
-fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len().max(1) as f64
+    let means = coloured(names, &thousands, "", |i| watched.first.means.iter().map(|l| l[i]).collect());
+    let last = coloured(names, &late, "", |i| watched.first.late.iter().map(|(_, l)| l[i]).collect());
+    let caption = format!(
+        "Multipliers of one run, averaged over time and in its last {LAST} steps; shares of the time in each region, mean and \
+         range of {runs} runs. Dashed: what is required."
+    );
+    let panels = vec![
+        multipliers("Time-average multipliers", means),
+        multipliers("Multipliers, last 10,000 steps", last),
+        shares,
+    ];
+    Figure::new("fig6", "A-CRL on the continuous problem", &caption, 3, panels)
 }

@@ -57,7 +57,7 @@ impl Drawing {
     }
 
     fn panel(self, title: &str, width: f64, height: f64) -> Panel {
-        Panel { title: title.to_owned(), plot: Plot::Drawing { width, height, elements: self.0 } }
+        Panel::new(title, Plot::Drawing { width, height, elements: self.0 })
     }
 }
 
@@ -102,18 +102,17 @@ pub(crate) fn problem(model: &FiniteCmdp) -> Figure {
     graph.text(60.0, 185.0, 14.0, "at least c1 = 1/3");
     graph.text(180.0, 205.0, 14.0, "as much as possible");
     graph.text(300.0, 185.0, 14.0, "at least c2 = 1/3");
-    Figure {
-        name: "fig1".to_owned(),
-        title: "The monitoring problem".to_owned(),
-        caption: "An agent must spend a share c1 of its time at R1 and c2 at R2, and otherwise be at R0. Left: in the plane. \
-                  Right: the three states of Example 1, with an arrow for every action."
-            .to_owned(),
-        columns: 2,
-        panels: vec![
+    Figure::new(
+        "fig1",
+        "The monitoring problem",
+        "An agent must spend a share c1 of its time at R1 and c2 at R2, and otherwise be at R0. Left: in the plane. \
+         Right: the three states of Example 1, with an arrow for every action.",
+        2,
+        vec![
             plane.panel("In the plane", 360.0, 240.0),
             graph.panel("As three states (Example 1)", 360.0, 240.0),
         ],
-    }
+    )
 }
 
 /// Fig. 2: the block diagram.
@@ -142,13 +141,12 @@ pub(crate) fn augmented_state() -> Figure {
     d.arrow(&[[410.0, 40.0], [560.0, 40.0], [560.0, 250.0], [410.0, 250.0]], false);
     d.text(555.0, 275.0, 15.0, "r(t), T0 steps");
     d.text(280.0, 312.0, 13.0, "the augmented state is (s(t), λ(k)): λ moves once in T0 steps");
-    Figure {
-        name: "fig2".to_owned(),
-        title: "The augmented state".to_owned(),
-        caption: "Training learns the policy (blue) for all multipliers. Execution runs the dual dynamics (red) beside it: the \
-                  multipliers are part of the state."
-            .to_owned(),
-        columns: 1,
-        panels: vec![d.panel("", 640.0, 330.0)],
-    }
+    Figure::new(
+        "fig2",
+        "The augmented state",
+        "Training learns the policy (blue) for all multipliers. Execution runs the dual dynamics (red) beside it: the \
+         multipliers are part of the state.",
+        1,
+        vec![d.panel("", 640.0, 330.0)],
+    )
 }

@@ -58,11 +58,11 @@ pub(crate) fn o2(_: &Plan<'_>) -> Result<Found, Error> {
         .with("feasible_iterates", feasible as f64)
         .with("distance_of_the_multipliers_from_1", distance)
         .says(format!(
-            "{feasible} of {} iterates are feasible within .01; the last multipliers are within {} of 1",
+            "{feasible} of {} iterates are feasible within 0.01; the last multipliers are within {} of 1",
             2 * ITERATES,
             number(distance, 2)
         ))
-        .settings(format!("c = 1/3, {ITERATES} exact iterates each with eta = .05 and .5"));
+        .settings(format!("c = 1/3, {ITERATES} exact iterates each with eta = 0.05 and 0.5"));
     Ok(Found::of(vec![measured]))
 }
 
@@ -158,7 +158,7 @@ pub(crate) fn unique_maximiser(plan: &Plan<'_>) -> Result<Found, Error> {
             "started at (3, 3), with another policy; in {elsewhere} of the last {} epochs the policy is not the optimal one",
             lambdas.len().saturating_sub(1_000)
         ))
-        .settings("maintenance with both bounds at .9, T0 = 10, eta = .5, 2,000 epochs".to_owned());
+        .settings("maintenance with both bounds at 0.9, T0 = 10, eta = 0.5, 2,000 epochs".to_owned());
     Ok(Found::of(vec![measured]))
 }
 

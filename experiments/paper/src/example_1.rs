@@ -2,12 +2,11 @@
 
 use acrl::{DualDynamics, EpochLength, FinitePolicy as _, Multipliers, Rewards, Rng, Simulator};
 use acrl_exact::{ExactPolicy, FiniteTask};
-use acrl_report::{Axis, Bound, Colour, Figure, Lines, Panel, Plot, Series};
+use acrl_report::{Axis, Bound, Colour, Figure, Panel, Series, number};
 
-use crate::finite::{EPOCH, ETA, Seen, THIRD, monitoring, optimum, run};
+use crate::finite::{EPOCH, ETA, THIRD, Trajectory, monitoring, optimum, run};
 use crate::{Found, Measured, Plan, diagrams};
 use acrl_app::{Error, ensure};
-use acrl_report::number;
 
 /// Fig. 1: the problem is what it is drawn as, and its optimum is known.
 pub(crate) fn problem(_: &Plan<'_>) -> Result<Found, Error> {
@@ -75,22 +74,22 @@ pub(crate) fn augmented_state(plan: &Plan<'_>) -> Result<Found, Error> {
 pub(crate) fn a_crl(plan: &Plan<'_>) -> Result<Found, Error> {
     let (model, specification) = monitoring(THIRD)?;
     let task = FiniteTask::new(&model, &specification)?;
-    let seen = run(&task, ETA, EpochLength::Fixed(EPOCH), 1_000 * EPOCH, plan)?;
+    let trajectory = run(&task, ETA, EpochLength::Fixed(EPOCH), 1_000 * EPOCH, plan)?;
     plan.share.reach(0.1);
     let long = run(&task, ETA, EpochLength::Fixed(EPOCH), 100_000 * EPOCH, plan)?;
     ensure!(
-        seen.multipliers.len() == 1_001 && long.multipliers.len() == 100_001,
+        trajectory.multipliers.len() == 1_001 && long.multipliers.len() == 100_001,
         "the execution was stopped"
     );
-    let distance = |seen: &Seen| {
-        seen.execution.averages.as_slice().iter().map(|v| (v - THIRD).abs()).fold(0.0, f64::max)
+    let distance = |trajectory: &Trajectory| {
+        trajectory.execution.averages.as_slice().iter().map(|v| (v - THIRD).abs()).fold(0.0, f64::max)
     };
     let average = Measured::new("fig3-average")
-        .with("distance_after_1000_rollouts", distance(&seen))
+        .with("distance_after_1000_rollouts", distance(&trajectory))
         .with("distance_after_100000_rollouts", distance(&long))
         .says(format!(
             "averages of r0, r1, r2: {} after 1,000 rollouts, {} after 100,000",
-            triple(seen.execution.averages.as_slice()),
+            triple(trajectory.execution.averages.as_slice()),
             triple(long.execution.averages.as_slice())
         ))
         .settings(fig3_settings(1_000));
@@ -99,10 +98,10 @@ pub(crate) fn a_crl(plan: &Plan<'_>) -> Result<Found, Error> {
     let (mut feasible, mut at_a_third, mut disagree) = (0, 0, 0);
     let (mut stays, mut second_larger, mut first_larger) = (0, 0, 0);
     let mut rules = Vec::new();
-    for (k, lambda) in seen.multipliers.iter().take(1_000).enumerate() {
+    for (k, lambda) in trajectory.multipliers.iter().take(1_000).enumerate() {
         let rule = policy.actions(lambda)?.to_vec();
         feasible += usize::from(task.values(&rule)?.meets(task.bounds(), 0.01));
-        at_a_third += usize::from((seen.share(k, EPOCH, 1) - THIRD).abs() < 1e-9);
+        at_a_third += usize::from((trajectory.share(k, EPOCH, 1) - THIRD).abs() < 1e-9);
         let [first, second] = [0, 1].map(|i| lambda.as_slice()[i]);
         let stay = rule[1] == 1;
         // Ties up to rounding are nobody's; the first tenth is the start from λ = 0.
@@ -124,7 +123,8 @@ pub(crate) fn a_crl(plan: &Plan<'_>) -> Result<Found, Error> {
             "{feasible} of 1,000 policies are feasible; {at_a_third} of 1,000 rollouts average 1/3"
         ))
         .settings(fig3_settings(1_000));
-    let crossings: Vec<usize> = (981..1_000).filter(|&k| crosses(&seen.multipliers, k, &rules)).collect();
+    let crossings: Vec<usize> =
+        (981..1_000).filter(|&k| crosses(&trajectory.multipliers, k, &rules)).collect();
     let switch = Measured::new("fig3-switch")
         .with("epochs_that_disagree", f64::from(disagree as u32))
         .with("crossings_in_the_last_20", crossings.len() as f64)
@@ -141,7 +141,7 @@ pub(crate) fn a_crl(plan: &Plan<'_>) -> Result<Found, Error> {
              {first_larger}"
         ))
         .settings(fig3_settings(1_000));
-    Ok(Found { figures: vec![figure(&seen, &rules)], claims: vec![average, rollouts, switch, typo] })
+    Ok(Found { figures: vec![figure(&trajectory, &rules)], claims: vec![average, rollouts, switch, typo] })
 }
 
 /// Whether λ₁ goes from below 1 to above with rollout k, and the policy at R₁ begins to stay with it.
@@ -160,32 +160,33 @@ pub(crate) fn triple(values: &[f64]) -> String {
     values.iter().map(|v| number(*v, 4)).collect::<Vec<_>>().join(" / ")
 }
 
-/// A curve without a band.
+/// A curve over shared x values.
 pub(crate) fn curve(name: &str, colour: Colour, x: &[f64], y: Vec<f64>) -> Series {
-    Series { name: name.to_owned(), colour, x: x.to_vec(), y, band: None, steps: false, dashed: false }
-}
-
-/// An axis whose range is found.
-pub(crate) fn axis(label: &str) -> Axis {
-    Axis { label: label.to_owned(), range: None, log: false }
+    Series::new(name, colour, x.to_vec(), y)
 }
 
 /// An axis from 0 to 1, with a margin.
 pub(crate) fn share_axis(label: &str) -> Axis {
-    Axis { label: label.to_owned(), range: Some((-0.05, 1.05)), log: false }
+    Axis { range: Some((-0.05, 1.05)), ..Axis::new(label) }
 }
 
-/// A panel of curves.
-pub(crate) fn panel(title: &str, x: Axis, y: Axis, series: Vec<Series>, bounds: Vec<Bound>) -> Panel {
-    Panel { title: title.to_owned(), plot: Plot::Lines(Lines { x, y, series, bounds }) }
+/// Time at R1, multipliers, and the policy: the panels of Figs. 3 and 4.
+pub(crate) fn example_1_panels(
+    x: &Axis,
+    time: Vec<Series>,
+    multipliers: Vec<Series>,
+    policy: Vec<Series>,
+) -> Vec<Panel> {
+    let level = |name: &str, value| vec![Bound::new(name, value, Colour::Grey)];
+    let third = level("1/3", THIRD);
+    vec![
+        Panel::lines("Time at R1", x.clone(), share_axis("share of the time"), time, third),
+        Panel::lines("Multipliers", x.clone(), Axis::new("multiplier"), multipliers, level("1", 1.0)),
+        Panel::lines("Policy", x.clone(), share_axis("probability"), policy, Vec::new()),
+    ]
 }
 
-/// A level.
-pub(crate) fn level(name: &str, value: f64, colour: Colour) -> Bound {
-    Bound { name: name.to_owned(), value, colour }
-}
-
-fn figure(seen: &Seen, rules: &[Vec<usize>]) -> Figure {
+fn figure(trajectory: &Trajectory, rules: &[Vec<usize>]) -> Figure {
     let (first, last) = (980, 1_000);
     // One more, so that the last rollout is as wide as the others.
     let held = |mut values: Vec<f64>| {
@@ -193,56 +194,36 @@ fn figure(seen: &Seen, rules: &[Vec<usize>]) -> Figure {
         values
     };
     let k: Vec<f64> = (first..=last).map(|k| k as f64).collect();
-    let per_rollout = held((first..last).map(|k| seen.share(k, EPOCH, 1)).collect());
+    let per_rollout = held((first..last).map(|k| trajectory.share(k, EPOCH, 1)).collect());
     let so_far = |k: usize| {
         let steps = (k + 1) * EPOCH as usize;
-        seen.states[..steps].iter().filter(|s| **s == 1).count() as f64 / steps as f64
+        trajectory.states[..steps].iter().filter(|s| **s == 1).count() as f64 / steps as f64
     };
-    let lambda = |i: usize| held((first..last).map(|k| seen.multipliers[k].as_slice()[i]).collect());
+    let lambda = |i: usize| held((first..last).map(|k| trajectory.multipliers[k].as_slice()[i]).collect());
     let stay = |yes: bool| {
         held(rules[first..last].iter().map(|rule| f64::from(u8::from((rule[1] == 1) == yes))).collect())
     };
     let stepped = |series: Series| Series { steps: true, ..series };
     let dashed = |series: Series| Series { dashed: true, ..series };
-    let x = || Axis { range: Some((first as f64, last as f64)), ..axis("rollout k") };
-    Figure {
-        name: "fig3".to_owned(),
-        title: "A-CRL on Example 1".to_owned(),
-        caption: "The last 20 of 1,000 rollouts of 10 steps. No rollout has the required third of its time at R1, the time \
-                  average has; the policy switches when the multiplier crosses 1."
-            .to_owned(),
-        columns: 3,
-        panels: vec![
-            panel(
-                "Time at R1",
-                x(),
-                share_axis("share of the time"),
-                vec![
-                    stepped(curve("in the rollout", Colour::Blue, &k, per_rollout)),
-                    dashed(curve("so far", Colour::Red, &k, held((first..last).map(so_far).collect()))),
-                ],
-                vec![level("1/3", THIRD, Colour::Grey)],
-            ),
-            panel(
-                "Multipliers",
-                x(),
-                axis("multiplier"),
-                vec![
-                    stepped(curve("λ1", Colour::Blue, &k, lambda(0))),
-                    stepped(curve("λ2", Colour::Orange, &k, lambda(1))),
-                ],
-                vec![level("1", 1.0, Colour::Grey)],
-            ),
-            panel(
-                "Policy at R1",
-                x(),
-                share_axis("probability"),
-                vec![
-                    stepped(curve("stay at R1", Colour::Blue, &k, stay(true))),
-                    dashed(stepped(curve("go to R0", Colour::Grey, &k, stay(false)))),
-                ],
-                Vec::new(),
-            ),
-        ],
-    }
+    let x = Axis { range: Some((first as f64, last as f64)), ..Axis::new("rollout k") };
+    let time = vec![
+        stepped(curve("in the rollout", Colour::Blue, &k, per_rollout)),
+        dashed(curve("so far", Colour::Red, &k, held((first..last).map(so_far).collect()))),
+    ];
+    let multipliers = vec![
+        stepped(curve("λ1", Colour::Blue, &k, lambda(0))),
+        stepped(curve("λ2", Colour::Orange, &k, lambda(1))),
+    ];
+    let policy = vec![
+        stepped(curve("at R1: stay", Colour::Blue, &k, stay(true))),
+        dashed(stepped(curve("at R1: go to R0", Colour::Grey, &k, stay(false)))),
+    ];
+    Figure::new(
+        "fig3",
+        "A-CRL on Example 1",
+        "The last 20 of 1,000 rollouts of 10 steps. No rollout has the required third of its time at R1, the time \
+         average has; the policy switches when the multiplier crosses 1.",
+        3,
+        example_1_panels(&x, time, multipliers, policy),
+    )
 }

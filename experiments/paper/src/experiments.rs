@@ -13,6 +13,10 @@ pub(crate) struct Experiment {
     pub(crate) run: fn(&Plan<'_>) -> Result<Found, Error>,
 }
 
+/// An experiment without figures that takes about a second.
+const EXPERIMENT: Experiment =
+    Experiment { what: "", figures: &[], claims: &[], units: 1, run: |_| Ok(Found::of(Vec::new())) };
+
 /// All experiments.
 pub(crate) const EXPERIMENTS: &[Experiment] = &[
     Experiment {
@@ -35,22 +39,22 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         what: "the problem of Example 1",
         figures: &["fig1"],
         claims: &["optimal-policy"],
-        units: 1,
         run: example_1::problem,
+        ..EXPERIMENT
     },
     Experiment {
         what: "the augmented state",
         figures: &["fig2"],
         claims: &["augmented-state"],
-        units: 1,
         run: example_1::augmented_state,
+        ..EXPERIMENT
     },
     Experiment {
         what: "A-CRL on Example 1",
         figures: &["fig3"],
         claims: &["fig3-average", "fig3-rollouts", "fig3-switch", "typo-switch"],
-        units: 1,
         run: example_1::a_crl,
+        ..EXPERIMENT
     },
     Experiment {
         what: "primal-dual on Example 1",
@@ -66,21 +70,21 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         units: 4,
         run: fig_4::primal_dual_on_example_1,
     },
-    Experiment { what: "fixed weights", figures: &[], claims: &["o1"], units: 1, run: duality::o1 },
-    Experiment { what: "dual descent", figures: &[], claims: &["o2"], units: 1, run: duality::o2 },
+    Experiment { what: "fixed weights", claims: &["o1"], run: duality::o1, ..EXPERIMENT },
+    Experiment { what: "dual descent", claims: &["o2"], run: duality::o2, ..EXPERIMENT },
     Experiment {
         what: "Theorem 1",
-        figures: &[],
         claims: &["theorem-1-feasible", "theorem-1-optimal", "constant-b"],
         units: 2,
         run: guarantees::theorem_1,
+        ..EXPERIMENT
     },
     Experiment {
         what: "Section IV: other readings of the step size",
-        figures: &[],
         claims: &["eta-theta"],
         units: 100,
         run: fig_7::eta_theta,
+        ..EXPERIMENT
     },
     Experiment {
         what: "Section IV: primal-dual",
@@ -89,42 +93,37 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         units: 40,
         run: fig_7::primal_dual,
     },
-    Experiment { what: "Theorem 2", figures: &[], claims: &["theorem-2"], units: 1, run: duality::theorem_2 },
+    Experiment { what: "Theorem 2", claims: &["theorem-2"], run: duality::theorem_2, ..EXPERIMENT },
     Experiment {
         what: "Proposition 1",
-        figures: &[],
         claims: &["proposition-1"],
-        units: 1,
         run: duality::proposition_1,
+        ..EXPERIMENT
     },
     Experiment {
         what: "a unique maximiser",
-        figures: &[],
         claims: &["unique-maximiser"],
-        units: 1,
         run: duality::unique_maximiser,
+        ..EXPERIMENT
     },
     Experiment {
         what: "the lemmas",
-        figures: &[],
         claims: &["multipliers-bounded", "typo-subgradient", "complementary-slackness"],
-        units: 1,
         run: guarantees::lemmas,
+        ..EXPERIMENT
     },
     Experiment {
         what: "the length of epochs",
-        figures: &[],
         claims: &["epoch-length", "theorem-3"],
-        units: 1,
         run: guarantees::epochs,
+        ..EXPERIMENT
     },
-    Experiment { what: "memory", figures: &[], claims: &["memory"], units: 1, run: guarantees::memory },
-    Experiment { what: "storage", figures: &[], claims: &["storage"], units: 1, run: fig_7::storage },
+    Experiment { what: "memory", claims: &["memory"], run: guarantees::memory, ..EXPERIMENT },
+    Experiment { what: "storage", claims: &["storage"], run: fig_7::storage, ..EXPERIMENT },
     Experiment {
         what: "primal averaging",
-        figures: &[],
         claims: &["primal-averaging", "primal-averaging-occupancy"],
-        units: 1,
         run: duality::primal_averaging,
+        ..EXPERIMENT
     },
 ];

@@ -3,13 +3,12 @@
 use acrl::{EpochLength, Event, Rng};
 use acrl_exact::{ExactPolicy, FiniteTask};
 use acrl_learn::baselines::finite::primal_dual::{PrimalDual, PrimalDualConfig, Snapshot, primal_dual};
-use acrl_report::{Axis, Colour, Figure, Series};
+use acrl_report::{Axis, Colour, Figure, Series, number};
 
-use crate::example_1::{axis, curve, level, panel, share_axis, triple};
+use crate::example_1::{curve, example_1_panels, triple};
 use crate::finite::{EPOCH, ETA, THIRD, monitoring, run};
 use crate::{Found, Measured, Plan};
 use acrl_app::Error;
-use acrl_report::number;
 
 /// "Stay" among the choices of R₁.
 const STAY: usize = 3;
@@ -55,7 +54,7 @@ pub(crate) fn primal_dual_on_example_1(plan: &Plan<'_>) -> Result<Found, Error> 
         .with("smallest_multiplier", least)
         .with("switches", f64::from(switches))
         .says(format!(
-            "multipliers from {} to {}; the probability that changes most goes from below .2 to above .8, or back, {switches} \
+            "multipliers from {} to {}; the probability that changes most goes from below 0.2 to above 0.8, or back, {switches} \
              times",
             number(least, 3),
             number(most, 3)
@@ -69,8 +68,8 @@ pub(crate) fn primal_dual_on_example_1(plan: &Plan<'_>) -> Result<Found, Error> 
         .with("lags_of_1000_rollouts_or_more", lags.iter().filter(|lag| **lag >= 1_000).count() as f64)
         .with("longest_lag_at_r1_in_rollouts", lag_at_r1(&found.record) as f64)
         .says(format!(
-            "for up to {longest} rollouts on end the policy at R0 is not that of its multipliers, {} times for 1,000 or more; for \
-             up to {} on end it leaves R1 although lambda_1 > 1 and lambda_1 > lambda_2",
+            "for up to {longest} consecutive rollouts the policy at R0 is not that of its multipliers, {} times for 1,000 or more; for \
+             up to {} it leaves R1 although lambda_1 > 1 and lambda_1 > lambda_2",
             lags.iter().filter(|lag| **lag >= 1_000).count(),
             lag_at_r1(&found.record)
         ))
@@ -101,7 +100,7 @@ pub(crate) fn primal_dual_on_example_1(plan: &Plan<'_>) -> Result<Found, Error> 
     let stopped = Measured::new("fig4-stopped")
         .with("share_of_infeasible_policies", infeasible as f64 / late.len().max(1) as f64)
         .says(format!(
-            "{infeasible} of {} policies on the way miss a requirement by more than .005",
+            "{infeasible} of {} policies on the way miss a requirement by more than 0.005",
             late.len()
         ))
         .settings(said.clone());
@@ -174,46 +173,25 @@ fn figure(record: &[Snapshot]) -> Figure {
     let k: Vec<f64> = late.iter().map(|s| s.rollout as f64 / 1_000.0).collect();
     let of = |value: &dyn Fn(&Snapshot) -> f64| late.iter().map(value).collect::<Vec<f64>>();
     let dashed = |series: Series| Series { dashed: true, ..series };
-    let x = || Axis { label: "rollout k, in thousands".to_owned(), ..Axis::default() };
-    Figure {
-        name: "fig4".to_owned(),
-        title: "Primal-dual on Example 1".to_owned(),
-        caption: "The last tenth of 400,000 rollouts, every hundredth of them. The averages are right while it learns, and the \
-                  policy follows its multipliers late; which of its probabilities switch is up to the run."
-            .to_owned(),
-        columns: 3,
-        panels: vec![
-            panel(
-                "Time at R1",
-                x(),
-                share_axis("share of the time"),
-                vec![
-                    curve("in the rollout", Colour::Blue, &k, of(&|s| s.rewards[1])),
-                    dashed(curve("so far", Colour::Red, &k, of(&|s| s.averages[1]))),
-                ],
-                vec![level("1/3", THIRD, Colour::Grey)],
-            ),
-            panel(
-                "Multipliers",
-                x(),
-                axis("multiplier"),
-                vec![
-                    curve("λ1", Colour::Blue, &k, of(&|s| s.multipliers.as_slice()[0])),
-                    curve("λ2", Colour::Orange, &k, of(&|s| s.multipliers.as_slice()[1])),
-                ],
-                vec![level("1", 1.0, Colour::Grey)],
-            ),
-            panel(
-                "Policy",
-                x(),
-                share_axis("probability"),
-                vec![
-                    curve("at R1: stay", Colour::Blue, &k, of(&|s| s.probabilities[STAY])),
-                    dashed(curve("at R1: go to R0", Colour::Grey, &k, of(&|s| 1.0 - s.probabilities[STAY]))),
-                    curve("at R0: go to R1", Colour::Orange, &k, of(&|s| s.probabilities[TO_R1])),
-                ],
-                Vec::new(),
-            ),
-        ],
-    }
+    let time = vec![
+        curve("in the rollout", Colour::Blue, &k, of(&|s| s.rewards[1])),
+        dashed(curve("so far", Colour::Red, &k, of(&|s| s.averages[1]))),
+    ];
+    let multipliers = vec![
+        curve("λ1", Colour::Blue, &k, of(&|s| s.multipliers.as_slice()[0])),
+        curve("λ2", Colour::Orange, &k, of(&|s| s.multipliers.as_slice()[1])),
+    ];
+    let policy = vec![
+        curve("at R1: stay", Colour::Blue, &k, of(&|s| s.probabilities[STAY])),
+        dashed(curve("at R1: go to R0", Colour::Grey, &k, of(&|s| 1.0 - s.probabilities[STAY]))),
+        curve("at R0: go to R1", Colour::Orange, &k, of(&|s| s.probabilities[TO_R1])),
+    ];
+    Figure::new(
+        "fig4",
+        "Primal-dual on Example 1",
+        "The last tenth of 400,000 rollouts, every hundredth of them. The averages are right while it learns, and the \
+         policy follows its multipliers late; which of its probabilities switch depends on the seed.",
+        3,
+        example_1_panels(&Axis::new("rollout k, in thousands"), time, multipliers, policy),
+    )
 }

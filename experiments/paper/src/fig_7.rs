@@ -2,14 +2,12 @@
 
 use acrl::{VecTask, execute_runs};
 use acrl_learn::{Baseline, BaselineConfig, LearnerConfig, Method, PolicyGradient, PolicyGradientConfig};
-use acrl_report::{Figure, Series};
+use acrl_report::{Axis, Figure, Panel, Series, number};
 
-use crate::continuous::{STEPS, arena, coloured, required, said, train};
-use crate::example_1::{axis, panel};
+use crate::continuous::{STEPS, arena, by_name, coloured, said, share_panel, train};
 use crate::runs::watch;
 use crate::{Found, Measured, Plan, Share};
 use acrl_app::{Error, ensure};
-use acrl_report::number;
 
 /// η_λ.
 const ETA: f64 = 0.01;
@@ -36,15 +34,12 @@ pub(crate) fn primal_dual(plan: &Plan<'_>) -> Result<Found, Error> {
     let short = bounds.iter().zip(&last).map(|(c, v)| c - v).fold(f64::NEG_INFINITY, f64::max);
     let within: Vec<f64> = bounds.iter().map(|c| c - 0.005).collect();
     let meet = watched.meeting(&within);
-    let list = |shares: &[f64]| {
-        let pairs = names.iter().zip(shares).map(|(name, share)| format!("{name} {}", number(*share, 3)));
-        pairs.collect::<Vec<_>>().join(", ")
-    };
+    let list = |shares: &[f64]| by_name(&names, shares);
     let measured = Measured::new("fig7-fails")
         .with("shortfall_while_it_trained", short)
         .with("share_of_runs_of_the_last_policy_that_meet_all", meet as f64 / runs as f64)
         .says(format!(
-            "averages while it trained: {}; its last policy meets all four within .005 in {meet} of {runs} runs, mean {}",
+            "averages while it trained: {}; its last policy meets all four within 0.005 in {meet} of {runs} runs, mean {}",
             list(&last),
             list(&watched.mean())
         ))
@@ -67,25 +62,19 @@ pub(crate) fn primal_dual(plan: &Plan<'_>) -> Result<Found, Error> {
     let mut curves = coloured(&names, &iterations, "", |i| column(&multipliers, i));
     let dashed = coloured(&names, &iterations, ", average", |i| column(&means, i));
     curves.extend(dashed.into_iter().map(|series| Series { dashed: true, ..series }));
-    let x = || axis("iterations, in thousands");
-    let figure = Figure {
-        name: "fig7".to_owned(),
-        title: "Primal-dual on the continuous problem".to_owned(),
-        caption: "One training of a policy that does not see the multipliers, every thousandth iteration. Dashed: multipliers \
-                  averaged over time, and what is required."
-            .to_owned(),
-        columns: 2,
-        panels: vec![
-            panel("Multipliers", x(), axis("multiplier"), curves, Vec::new()),
-            panel(
-                "Share of the time in each region",
-                x(),
-                axis("share so far"),
-                coloured(&names, &iterations, "", |i| column(&online, i)),
-                required(&names, &bounds),
-            ),
+    let x = Axis::new("iterations, in thousands");
+    let shares = coloured(&names, &iterations, "", |i| column(&online, i));
+    let figure = Figure::new(
+        "fig7",
+        "Primal-dual on the continuous problem",
+        "One training of a policy that ignores the multipliers, every thousandth iteration. Dashed: multipliers \
+         averaged over time, and what is required.",
+        2,
+        vec![
+            Panel::lines("Multipliers", x.clone(), Axis::new("multiplier"), curves, Vec::new()),
+            share_panel(x, shares, &names, &bounds),
         ],
-    };
+    );
     Ok(Found { figures: vec![figure], claims: vec![measured] })
 }
 
@@ -138,12 +127,10 @@ pub(crate) fn eta_theta(plan: &Plan<'_>) -> Result<Found, Error> {
     })?;
     let mut parts = Vec::new();
     for (settings, meet, mean) in &tried {
-        let means: Vec<String> =
-            names.iter().zip(mean).map(|(name, v)| format!("{name} {}", number(*v, 3))).collect();
         parts.push(format!(
             "{} on the total return: {meet} of {runs} runs meet all, mean {}",
             number(settings.learning_rate, 2),
-            means.join(", ")
+            by_name(&names, mean)
         ));
     }
     let first = tried.first().map_or(0, |(_, meet, _)| *meet);

@@ -20,10 +20,10 @@ pub(crate) fn theorem_1(plan: &Plan<'_>) -> Result<Found, Error> {
         for epoch in [10, 50, 200] {
             // Long enough for λ/(α n) to fall below the threshold.
             let steps = (400.0 * epoch as f64 / eta) as u64;
-            let seen = run(&task, eta, EpochLength::Fixed(epoch), steps, plan)?;
+            let trajectory = run(&task, eta, EpochLength::Fixed(epoch), steps, plan)?;
             let bound = THIRD - optimality_loss(eta, b2(&task), 0.0);
-            shortfall = shortfall.max(seen.shortfall(&task));
-            margin = margin.min(seen.execution.averages.objective() - bound);
+            shortfall = shortfall.max(trajectory.shortfall(&task));
+            margin = margin.min(trajectory.execution.averages.objective() - bound);
             runs += 1;
             plan.share.reach(0.4 * f64::from(runs) / 12.0);
         }
@@ -33,15 +33,15 @@ pub(crate) fn theorem_1(plan: &Plan<'_>) -> Result<Found, Error> {
     for (i, (name, eta, epoch, steps)) in random.into_iter().enumerate() {
         let (model, specification) = bundled_problem(name)?;
         let task = FiniteTask::new(&model, &specification)?;
-        let seen = run(&task, eta, EpochLength::Fixed(epoch), steps, plan)?;
+        let trajectory = run(&task, eta, EpochLength::Fixed(epoch), steps, plan)?;
         let loss = optimality_loss(eta, b2(&task), 0.0);
         let bound = optimum(&task)?.lower / task.objective_scale() - loss;
-        shortfall = shortfall.max(seen.shortfall(&task));
-        margin = margin.min(seen.execution.averages.objective() / task.objective_scale() - bound);
+        shortfall = shortfall.max(trajectory.shortfall(&task));
+        margin = margin.min(trajectory.execution.averages.objective() / task.objective_scale() - bound);
         plan.share.reach(0.7 + 0.3 * i as f64);
     }
-    let settings = "Example 1 with eta in {.05, .2, .5, 1} and T0 in {10, 50, 200} for 400 T0/eta steps; queue (eta = .05, \
-                    2,000,000 steps) and maintenance (eta = .2, 1,000,000 steps) with T0 = 50";
+    let settings = "Example 1 with eta in {0.05, 0.2, 0.5, 1} and T0 in {10, 50, 200} for 400 T0/eta steps; queue (eta = 0.05, \
+                    2,000,000 steps) and maintenance (eta = 0.2, 1,000,000 steps) with T0 = 50";
     let feasible = Measured::new("theorem-1-feasible")
         .with("worst_certified_shortfall", shortfall)
         .says(format!(
@@ -85,8 +85,8 @@ pub(crate) fn lemmas(plan: &Plan<'_>) -> Result<Found, Error> {
         let inside = dual_function(&task, lambda)? - THIRD <= optimality_loss(ETA, b2(&task), 0.0);
         outside += usize::from(inside && lambda.sum() > bound + 1e-9);
     }
-    let seen = run(&task, ETA, EpochLength::Fixed(50), 500_000, plan)?;
-    let most = seen.multipliers.iter().map(Multipliers::sum).fold(0.0, f64::max);
+    let trajectory = run(&task, ETA, EpochLength::Fixed(50), 500_000, plan)?;
+    let most = trajectory.multipliers.iter().map(Multipliers::sum).fold(0.0, f64::max);
     // One step is η B long in the norm, so η √2 B in the sum.
     let reach = bound + ETA * (2.0 * b2(&task)).sqrt();
     let bounded = Measured::new("multipliers-bounded")
@@ -100,7 +100,7 @@ pub(crate) fn lemmas(plan: &Plan<'_>) -> Result<Found, Error> {
             number(most, 4),
             number(reach, 4)
         ))
-        .settings("41 x 41 multipliers on [0, 4]^2; 10,000 epochs with T0 = 50, eta = .5".to_owned());
+        .settings("41 x 41 multipliers on [0, 4]^2; 10,000 epochs with T0 = 50, eta = 0.5".to_owned());
     plan.share.reach(0.5);
 
     let (points, contradict, right) = subgradients(plan.seed)?;
@@ -119,13 +119,13 @@ pub(crate) fn lemmas(plan: &Plan<'_>) -> Result<Found, Error> {
         let (model, specification) = monitoring(c)?;
         let task = FiniteTask::new(&model, &specification)?;
         for eta in [0.1, 0.5] {
-            let seen = run(&task, eta, EpochLength::Fixed(20), 200_000, plan)?;
+            let trajectory = run(&task, eta, EpochLength::Fixed(20), 200_000, plan)?;
             // The step as it was taken: where the projection cuts it short, that is what the proof bounds.
             let product = |pair: &[Multipliers]| {
                 let entries = pair[0].as_slice().iter().zip(pair[1].as_slice());
                 entries.map(|(before, after)| before * (before - after) / eta).sum::<f64>()
             };
-            let updates = seen.multipliers.windows(2);
+            let updates = trajectory.multipliers.windows(2);
             let mean = updates.clone().map(product).sum::<f64>() / updates.len().max(1) as f64;
             largest = largest.max(mean);
             margin = margin.min(optimality_loss(eta, b2(&task), 0.0) + 1e-9 - mean);
@@ -139,7 +139,7 @@ pub(crate) fn lemmas(plan: &Plan<'_>) -> Result<Found, Error> {
             number(margin, 3)
         ))
         .settings(
-            "Example 1 with c in {.2, 1/3, .4}, eta in {.1, .5}, T0 = 20, 10,000 epochs each".to_owned(),
+            "Example 1 with c in {0.2, 1/3, 0.4}, eta in {0.1, 0.5}, T0 = 20, 10,000 epochs each".to_owned(),
         );
     Ok(Found::of(vec![bounded, typo, slackness]))
 }
@@ -209,12 +209,13 @@ pub(crate) fn epochs(plan: &Plan<'_>) -> Result<Found, Error> {
     let best = optimum(&task)?;
     let (mut margin, mut ratio, mut betas) = (f64::INFINITY, 0.0f64, Vec::new());
     for epoch in [2u64, 5, 10, 20] {
-        let seen = run(&task, ETA, EpochLength::Fixed(epoch), 100_000, plan)?;
-        let found = Assumptions::examine(&task, &best, &seen.multipliers, ETA, &SolveOptions::default())?;
+        let trajectory = run(&task, ETA, EpochLength::Fixed(epoch), 100_000, plan)?;
+        let found =
+            Assumptions::examine(&task, &best, &trajectory.multipliers, ETA, &SolveOptions::default())?;
         let at = |length: u64| found.bias.iter().find(|b| b.epoch == length).context("an epoch that long");
         let beta = at(epoch)?.beta;
         let bound = THIRD - optimality_loss(ETA, b2(&task), beta);
-        margin = margin.min(seen.execution.averages.objective() - bound);
+        margin = margin.min(trajectory.execution.averages.objective() - bound);
         ratio = ratio.max(at(1_000)?.epsilon / at(10)?.epsilon);
         betas.push(format!("{epoch}: {}", number(beta, 3)));
     }
@@ -236,17 +237,17 @@ pub(crate) fn epochs(plan: &Plan<'_>) -> Result<Found, Error> {
 pub(crate) fn memory(plan: &Plan<'_>) -> Result<Found, Error> {
     let (model, specification) = monitoring(THIRD)?;
     let task = FiniteTask::new(&model, &specification)?;
-    let seen = run(&task, ETA, EpochLength::Fixed(EPOCH), 1_000 * EPOCH, plan)?;
+    let trajectory = run(&task, ETA, EpochLength::Fixed(EPOCH), 1_000 * EPOCH, plan)?;
     let mut difference = 0.0f64;
     let mut projected = 0;
     let gain = ETA / EPOCH as f64;
     for i in 0..task.len() {
         // From the first update on, which is the only one that may be cut short.
-        let opening = seen.multipliers[1].as_slice()[i];
+        let opening = trajectory.multipliers[1].as_slice()[i];
         let mut deficit = 0.0;
-        for k in 1..seen.multipliers.len() - 1 {
-            deficit += EPOCH as f64 * (THIRD - seen.share(k, EPOCH, i as u32 + 1));
-            let lambda = seen.multipliers[k + 1].as_slice()[i];
+        for k in 1..trajectory.multipliers.len() - 1 {
+            deficit += EPOCH as f64 * (THIRD - trajectory.share(k, EPOCH, i as u32 + 1));
+            let lambda = trajectory.multipliers[k + 1].as_slice()[i];
             projected += usize::from(lambda <= 0.0);
             difference = difference.max((lambda - opening - gain * deficit).abs());
         }

@@ -1,9 +1,9 @@
 //! The report of a reproduction.
 
-use acrl_report::{Block, Cell, Figure, Report, Table, Tone};
+use acrl_report::run_page::pairs;
+use acrl_report::{Block, Cell, Figure, Report, Table, Tone, number};
 
-use crate::{ClaimEntry, ClaimVerdict, Reproduction};
-use acrl_report::number;
+use crate::{ClaimEntry, Reproduction};
 
 /// Figures, verdicts and all that was measured.
 pub(crate) fn report(reproduction: &Reproduction, figures: Vec<Figure>, only: &[String]) -> Report {
@@ -14,7 +14,7 @@ pub(crate) fn report(reproduction: &Reproduction, figures: Vec<Figure>, only: &[
     }
     blocks.extend(figures.into_iter().map(numbered).map(Block::Figure));
     blocks.push(Block::Heading("Claim by claim".to_owned()));
-    blocks.extend(reproduction.claims.iter().flat_map(told));
+    blocks.extend(reproduction.claims.iter().map(claim_block));
     let mut command = "acrl reproduce".to_owned();
     if reproduction.quick {
         command.push_str(" --quick");
@@ -34,15 +34,12 @@ pub(crate) fn report(reproduction: &Reproduction, figures: Vec<Figure>, only: &[
         ),
         good: Some(*failed == 0 && reproduction.complete),
         blocks,
-        facts: vec![
-            ("version".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
-            ("seed".to_owned(), reproduction.seed.to_string()),
-            (
-                "runs".to_owned(),
-                if reproduction.quick { "fewer (--quick)" } else { "the paper's" }.to_owned(),
-            ),
-            ("seconds".to_owned(), number(reproduction.seconds, 3)),
-        ],
+        facts: pairs([
+            ("version", env!("CARGO_PKG_VERSION").to_owned()),
+            ("seed", reproduction.seed.to_string()),
+            ("runs", if reproduction.quick { "fewer (--quick)" } else { "the paper's" }.to_owned()),
+            ("seconds", number(reproduction.seconds, 3)),
+        ]),
         command,
     }
 }
@@ -53,32 +50,15 @@ fn numbered(figure: Figure) -> Figure {
     Figure { title, ..figure }
 }
 
-fn tone(verdict: ClaimVerdict) -> Tone {
-    match verdict {
-        ClaimVerdict::Pass => Tone::Good,
-        ClaimVerdict::Deviates => Tone::Faint,
-        ClaimVerdict::Fail => Tone::Bad,
-    }
-}
-
 fn verdicts(reproduction: &Reproduction) -> Table {
-    let cell = |text: &str, tone| Cell { text: text.to_owned(), tone };
-    let row = |claim: &ClaimEntry| {
-        vec![
-            cell(claim.says, Tone::Plain),
-            cell(claim.id, Tone::Faint),
-            cell(claim.verdict.name(), tone(claim.verdict)),
-        ]
-    };
-    Table {
-        header: ["the paper says", "claim", "verdict"].map(str::to_owned).to_vec(),
-        rows: reproduction.claims.iter().map(row).collect(),
-        note: "deviates: not as the paper has it, for a reason that is known and given below".to_owned(),
-    }
+    let row =
+        |claim: &ClaimEntry| vec![claim.says.into(), Cell::new(claim.id, Tone::Faint), claim.verdict.cell()];
+    let note = "deviates: not as in the paper, for a known reason that is given below";
+    Table::new(["the paper says", "claim", "verdict"], reproduction.claims.iter().map(row), note)
 }
 
 /// One claim in a few sentences.
-fn told(claim: &ClaimEntry) -> Vec<Block> {
+fn claim_block(claim: &ClaimEntry) -> Block {
     let mut text = vec![
         format!("{} ({}): {}.", claim.id, claim.place, claim.verdict.name()),
         format!("The paper: {}", claim.says),
@@ -87,5 +67,5 @@ fn told(claim: &ClaimEntry) -> Vec<Block> {
     ];
     text.extend(claim.why.map(str::to_owned));
     text.push(format!("Settings: {}; seed {}.", claim.settings, claim.seed));
-    vec![Block::Text(text.join(" "))]
+    Block::Text(text.join(" "))
 }

@@ -3,32 +3,29 @@
 use std::ops::ControlFlow;
 
 use acrl::{
-    Agent, BatchMatrix, EachStep, EpochLength, Execution, Rng, Step, VecExecution, VecPolicy, VecTask,
+    Agent, BatchMatrix, EachStep, EpochLength, Execution, History, MeanMinMax, Rng, Step, VecExecution,
+    VecPolicy, VecTask,
 };
 use rayon::prelude::*;
 
 use crate::Share;
-use acrl_app::{Error, ensure};
+use acrl_app::{Context as _, Error, ensure};
 
 /// Cells of the occupation measure along a side.
 pub(crate) const CELLS: usize = 50;
 /// The steps of which every multiplier is shown.
 pub(crate) const LAST: u64 = 10_000;
-/// Moments at which averages are taken.
-const MOMENTS: u64 = 400;
 /// Of the last steps every so manieth is kept.
 const EVERY: u64 = 10;
 
-/// What was seen of some runs.
+/// Some runs of the continuous problem.
 pub(crate) struct Watched {
     executions: Vec<Execution<Vec<f64>>>,
-    /// The moments, in steps.
-    pub(crate) times: Vec<f64>,
-    /// By run and moment the averages of r₁ … r_m so far.
-    averages: Vec<Vec<Vec<f64>>>,
+    /// Averages over time.
+    pub(crate) history: History,
     /// Visits of each cell.
     pub(crate) counts: Vec<u64>,
-    /// The first run.
+    /// The multipliers of the first run.
     pub(crate) first: First,
 }
 
@@ -66,9 +63,15 @@ impl First {
 
 impl Watched {
     /// A statistic over the runs of the average of r_i at each moment.
-    pub(crate) fn over_runs(&self, i: usize, statistic: impl Fn(Vec<f64>) -> f64) -> Vec<f64> {
-        let at = |moment: usize| statistic(self.averages.iter().map(|run| run[moment][i]).collect());
-        (0..self.times.len()).map(at).collect()
+    pub(crate) fn over_runs(&self, i: usize, statistic: fn(&MeanMinMax) -> f64) -> Vec<f64> {
+        self.history.snapshots().iter().map(|snapshot| statistic(&snapshot.averages[i])).collect()
+    }
+
+    /// Adds runs that come after these.
+    fn merge(&mut self, other: Self) {
+        self.executions.extend(other.executions);
+        self.history.merge(&other.history);
+        self.counts.iter_mut().zip(other.counts).for_each(|(a, b)| *a += b);
     }
 
     /// r₁ … r_m at the end, run by run.
@@ -95,14 +98,6 @@ impl Watched {
     }
 }
 
-/// Part of the runs.
-struct Chunk {
-    executions: Vec<Execution<Vec<f64>>>,
-    averages: Vec<Vec<Vec<f64>>>,
-    counts: Vec<u64>,
-    first: First,
-}
-
 /// Runs with dual dynamics as in the paper: λ₀ = 0, T₀ = 1, η_λ = .01. A run comes out the same whichever others are
 /// beside it. It is what the share has left from `from` on.
 pub(crate) fn watch<P: VecPolicy + Clone + Sync>(
@@ -114,36 +109,32 @@ pub(crate) fn watch<P: VecPolicy + Clone + Sync>(
     share: &Share<'_>,
     from: f64,
 ) -> Result<Watched, Error> {
-    let interval = (steps / MOMENTS).max(1);
-    let requirements = task.specification().requirements();
-    let agent = Agent::builder(requirements.to_vec()).step_size(0.01).epoch(EpochLength::Fixed(1));
+    let specification = task.specification();
+    let agent =
+        Agent::builder(specification.requirements().to_vec()).step_size(0.01).epoch(EpochLength::Fixed(1));
     let agent = agent.objective(task.has_objective()).build()?;
     // Small parts, so that two cores end together.
     let size = runs.div_ceil(4 * rayon::current_num_threads()).max(1);
     let begins: Vec<usize> = (0..runs).step_by(size).collect();
     let parts = begins.len();
     let done = std::sync::atomic::AtomicUsize::new(0);
-    let chunks: Vec<Chunk> = begins
+    let chunks: Vec<Watched> = begins
         .into_par_iter()
         .map(|begin| {
             let num_envs = size.min(runs - begin);
             let rngs = (begin..begin + num_envs).map(|run| Rng::stream(seed, run as u64)).collect();
             let mut policy = policy.clone();
             let (mut counts, mut first) = (vec![0; CELLS * CELLS], First::default());
-            let mut averages = vec![Vec::new(); num_envs];
+            let mut history = History::new(specification, &task.scales()[1..], 0.0, steps);
             let each = |&Step { steps: step, agents, states }: &Step<'_>| {
                 if let Some(states) = states {
                     count(&mut counts, states);
                 }
-                let moment = step.is_multiple_of(interval);
+                let moment = history.is_due(step)
+                    && history.observe(step, agents.iter().map(Agent::dynamics)).is_some();
                 if begin == 0 {
                     let lambda = agents[0].multipliers().as_slice();
                     first.see(step, steps, moment, lambda);
-                }
-                if moment {
-                    for (agent, averages) in agents.iter().zip(&mut averages) {
-                        averages.push(agent.averages()[1..].to_vec());
-                    }
                 }
                 let stop = step.is_multiple_of(1_000) && share.stop.requested();
                 if stop { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -153,25 +144,12 @@ pub(crate) fn watch<P: VecPolicy + Clone + Sync>(
             ensure!(!share.stop.requested(), "stopped by Ctrl-C");
             let finished = 1 + done.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
             share.reach(from + (1.0 - from) * finished as f64 / parts as f64);
-            Ok(Chunk { executions, averages, counts, first })
+            Ok(Watched { executions, history, counts, first })
         })
         .collect::<Result<_, Error>>()?;
-    let times = (1..=steps / interval).map(|k| (k * interval) as f64).collect();
-    let mut all = Watched {
-        executions: Vec::new(),
-        times,
-        averages: Vec::new(),
-        counts: vec![0; CELLS * CELLS],
-        first: First::default(),
-    };
-    for (i, chunk) in chunks.into_iter().enumerate() {
-        if i == 0 {
-            all.first = chunk.first;
-        }
-        all.executions.extend(chunk.executions);
-        all.averages.extend(chunk.averages);
-        all.counts.iter_mut().zip(chunk.counts).for_each(|(a, b)| *a += b);
-    }
+    let mut chunks = chunks.into_iter();
+    let mut all = chunks.next().context("no run")?;
+    chunks.for_each(|chunk| all.merge(chunk));
     Ok(all)
 }
 

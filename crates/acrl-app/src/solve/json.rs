@@ -75,7 +75,7 @@ impl<'a> OptimalJson<'a> {
         Self {
             status: "optimal",
             specification: &solved.specification,
-            almost_sure: match &solved.sure {
+            almost_sure: match &solved.almost_sure {
                 Some(sure) => sure.objective.map(|v| sign * v + 0.0),
                 None => Some(sign * optimum.objective + 0.0),
             }
@@ -145,7 +145,7 @@ impl SolveResult {
     pub(super) fn components(&self) -> Vec<ShareJson> {
         let demands = self.specification.objective().is_some();
         let alone = |i: usize| {
-            let sure = self.sure.as_ref()?;
+            let sure = self.almost_sure.as_ref()?;
             let inside = sure.components[i].optimum.as_ref()?;
             Some(AloneJson {
                 mass: sure.journey.as_ref().map(|journey| journey.mass[i]),

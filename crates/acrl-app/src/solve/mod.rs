@@ -20,25 +20,29 @@ use crate::input::{FiniteProblem, Input};
 use crate::solution_file::SolutionFile;
 use crate::{Error, bail};
 
-pub use self::page::{ANALYSIS_STOPPED, single_relaxation};
+pub use self::page::ANALYSIS_STOPPED;
+pub(crate) use self::page::solver_facts;
 pub(crate) use self::rounds::Rounds;
 pub use self::rounds::SolveSettings;
 
 /// The exact solution of a finite problem. Serialises as the object of `acrl solve --json`.
 #[derive(Debug)]
 pub struct SolveResult {
-    model: Arc<FiniteCmdp>,
-    specification: Specification,
-    answer: Solution,
-    /// Where there are several end components.
-    sure: Option<AlmostSure>,
+    /// The model.
+    pub model: Arc<FiniteCmdp>,
+    /// The objective and the requirements.
+    pub specification: Specification,
+    /// The solution, in the signs of the paper.
+    pub answer: Solution,
+    /// The optimum on almost every path, where there are several end components.
+    pub almost_sure: Option<AlmostSure>,
     /// What each end component has of the expected optimum, where there are several.
     shares: Vec<Share>,
-    /// Whether nothing stopped it, and the gap was reached.
-    complete: bool,
+    /// True if nothing stopped it, and the gap was reached.
+    pub complete: bool,
     communicating: bool,
     /// The number of end components.
-    parts: usize,
+    pub end_components: usize,
     /// The range of each requirement's reward over the whole model.
     ranges: Vec<f64>,
     seconds: f64,
@@ -65,33 +69,25 @@ pub fn solve(
     control: &Control,
     observer: &mut dyn FnMut(&Event<'_>) -> ControlFlow<()>,
 ) -> Result<SolveResult, Error> {
-    solve_finite(FiniteProblem::of(name, input)?, settings, control, observer)
-}
-
-fn solve_finite(
-    problem: FiniteProblem,
-    settings: &SolveSettings,
-    control: &Control,
-    observer: &mut dyn FnMut(&Event<'_>) -> ControlFlow<()>,
-) -> Result<SolveResult, Error> {
+    let problem = FiniteProblem::of(name, input)?;
     let task = problem.task()?;
     let options = settings.options();
     let mut rounds = Rounds::new(settings, objective_sign(&task), control, observer);
     let answer = solve_task(&task, &options, &mut |round| rounds.look("", round));
     let answer = answer.map_err(|error| rounds.error(error))?;
     let communicating = task.structure().is_communicating();
-    let (mut sure, mut shares) = (None, Vec::new());
+    let (mut almost_sure, mut shares) = (None, Vec::new());
     if let (Solution::Optimal(optimum), false) = (&answer, communicating) {
         shares = shares_of(&task, optimum)?;
         if !control.stop.requested() {
             let found = almost_sure_observed(&task, &options, &mut |round| rounds.look("parts, ", round));
-            sure = match found {
+            almost_sure = match found {
                 Err(SolveError::Stopped) => None,
                 found => Some(found?),
             };
         }
     }
-    let parts = task.structure().end_components.len();
+    let end_components = task.structure().end_components.len();
     let ranges = task.in_model_units().scales().to_vec();
     let specification = task.specification().clone();
     let reached = match &answer {
@@ -104,11 +100,11 @@ fn solve_finite(
         model,
         specification,
         answer,
-        sure,
+        almost_sure,
         shares,
         complete,
         communicating,
-        parts,
+        end_components,
         ranges,
         seconds,
     })
@@ -139,48 +135,13 @@ impl SolveResult {
         matches!(self.answer, Solution::Optimal(_))
     }
 
-    /// The solution, in the signs of the paper.
-    pub fn answer(&self) -> &Solution {
-        &self.answer
-    }
-
-    /// The objective and the requirements.
-    pub fn specification(&self) -> &Specification {
-        &self.specification
-    }
-
-    /// The model.
-    pub fn model(&self) -> &FiniteCmdp {
-        &self.model
-    }
-
-    /// True if nothing stopped it, and the gap was reached.
-    pub fn complete(&self) -> bool {
-        self.complete
-    }
-
-    /// The number of end components.
-    pub fn end_components(&self) -> usize {
-        self.parts
-    }
-
-    /// The optimum on almost every path, where there are several end components.
-    pub fn almost_sure(&self) -> Option<&AlmostSure> {
-        self.sure.as_ref()
-    }
-
-    /// The range of each requirement's reward over the whole model.
-    pub fn ranges(&self) -> &[f64] {
-        &self.ranges
-    }
-
     /// Writes the solution so that `acrl run` can execute it.
     pub fn save_policy(&self, path: &Path) -> Result<(), Error> {
         let Solution::Optimal(optimum) = &self.answer else {
             bail!("no policy is written to {}: the requirements cannot be met", path.display());
         };
         let task = FiniteTask::new(&self.model, &self.specification)?;
-        let answer = match &self.sure {
+        let answer = match &self.almost_sure {
             None if self.communicating => Executable::new(&task, optimum),
             Some(sure) => Executable::almost_sure(&task, sure).ok_or_else(|| {
                 Error::Input(format!(
@@ -204,7 +165,7 @@ impl SolveResult {
     }
 
     /// Values by name, in the user's signs.
-    pub fn values(&self, values: &Values) -> Named<f64> {
+    pub(crate) fn values(&self, values: &Values) -> Named<f64> {
         named_values(&self.specification, values)
     }
 

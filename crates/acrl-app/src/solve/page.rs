@@ -1,9 +1,11 @@
 //! The solution as a page.
 
+use acrl::Requirement;
 use acrl_exact::{Conflict, Optimum, Solution};
-use acrl_report::run_figures::{self, colours};
-use acrl_report::{Axis, Bar, Bars, Block, Cell, Colour, Figure, Panel, Plot, Report, Table as Grid, Tone};
-use acrl_report::{number, run_page};
+use acrl_report::run_figures::colours;
+use acrl_report::run_page::{machine, pairs};
+use acrl_report::{Axis, Bar, Bars, Block, Cell, Colour, Figure, Panel, Plot, Report, Table, Tone};
+use acrl_report::{bound, number};
 
 use super::SolveResult;
 use super::json::ShareJson;
@@ -18,14 +20,7 @@ impl SolveResult {
                 self.conflict_blocks(conflict),
             ),
         };
-        let mut facts = vec![
-            ("input".to_owned(), input.to_owned()),
-            ("states".to_owned(), self.model.states().to_string()),
-            ("choices".to_owned(), self.model.choice_count().to_string()),
-            ("took".to_owned(), format!("{} s", number(self.seconds, 2))),
-        ];
-        // There is no randomness in it.
-        facts.extend(run_page::machine(0).into_iter().filter(|(name, _)| name != "seed"));
+        let facts = solver_facts(input, (self.model.states(), self.model.choice_count()), self.seconds);
         let (title, good) = (format!("{input}: exact solution"), Some(self.feasible()));
         Report { title, lead, good, blocks, facts, command: command.to_owned() }
     }
@@ -45,53 +40,58 @@ impl SolveResult {
     }
 
     fn optimum_blocks(&self, optimum: &Optimum) -> Vec<Block> {
-        let requirements = self.specification.requirements();
-        let row =
-            |cells: Vec<String>| cells.into_iter().map(|text| Cell { text, tone: Tone::Plain }).collect();
-        let prices = optimum.multipliers.as_slice();
-        let rows = requirements.iter().enumerate().map(|(i, r)| {
-            let value = number(r.sign() * optimum.values.requirements()[i], 6);
-            row(vec![r.name().to_owned(), bound(r), value, number(prices[i], 5)])
-        });
         let mut blocks = Vec::new();
-        if !requirements.is_empty() {
-            blocks.push(Block::Table(Grid {
-                header: ["requirement", "bound", "value", "price"].map(str::to_owned).to_vec(),
-                rows: rows.collect(),
-                note: "price: what the objective loses per unit by which the bound is tightened".to_owned(),
-            }));
-            blocks.push(Block::Figure(self.prices(prices)));
+        if !self.specification.requirements().is_empty() {
+            blocks.push(Block::Table(self.price_table(optimum)));
+            blocks.push(Block::Figure(self.prices(optimum.multipliers.as_slice())));
         }
         if optimum.mixture.len() > 1 {
-            let names = self.values(&optimum.values);
-            let header = std::iter::once("share of time").chain(names.iter().map(|(name, _)| name));
-            let rows = optimum.mixture.iter().map(|c| {
-                let values = self.values(&c.values);
-                let cells = values.iter().map(|(_, v)| number(*v, 5));
-                row(std::iter::once(number(c.weight, 5)).chain(cells).collect())
-            });
             blocks.push(Block::Heading("Attained by switching between these policies".to_owned()));
-            blocks.push(Block::Table(Grid {
-                header: header.map(str::to_owned).collect(),
-                rows: rows.collect(),
-                note: String::new(),
-            }));
+            blocks.push(Block::Table(self.mixture_table(optimum)));
         }
-        if self.parts > 1 {
-            blocks.push(Block::Text(format!(
-                "The model has {} separate end components, and a run ends in one of them: the above are expected values.",
-                self.parts
-            )));
-            let (header, rows) = self.component_table();
-            let rows = rows.into_iter().map(row).collect();
-            blocks.push(Block::Table(Grid { header, rows, note: String::new() }));
+        if self.end_components > 1 {
+            blocks.push(Block::Text(self.several_components()));
+            blocks.push(Block::Table(self.component_table(optimum)));
         }
         blocks
     }
 
+    /// The remark on a model with several end components.
+    pub fn several_components(&self) -> String {
+        format!(
+            "The model has {} separate end components, and a run ends in one of them: the above are expected values.",
+            self.end_components
+        )
+    }
+
+    /// The value and the price of each requirement.
+    pub fn price_table(&self, optimum: &Optimum) -> Table {
+        let row = |(i, r): (usize, &Requirement)| {
+            let value = number(r.sign() * optimum.values.requirements()[i], 6);
+            let price = number(optimum.multipliers.as_slice()[i], 5);
+            vec![r.name().into(), bound(r.direction(), r.bound(), 6).into(), value.into(), price.into()]
+        };
+        Table::new(
+            ["requirement", "bound", "value", "price"],
+            self.specification.requirements().iter().enumerate().map(row),
+            "price: what the objective loses per unit by which the bound is tightened",
+        )
+    }
+
+    /// The policies of the mixture.
+    pub fn mixture_table(&self, optimum: &Optimum) -> Table {
+        let names = self.values(&optimum.values);
+        let rows = optimum.mixture.iter().map(|component| {
+            let values = self.values(&component.values);
+            let cells = values.iter().map(|(_, v)| *v);
+            std::iter::once(component.weight).chain(cells).map(|x| number(x, 5).into()).collect()
+        });
+        Table::new(std::iter::once("share of time").chain(names.iter().map(|(name, _)| name)), rows, "")
+    }
+
     fn prices(&self, prices: &[f64]) -> Figure {
         let (requirements, colours) = (self.specification.requirements(), colours(&self.specification));
-        let bar = |(i, r): (usize, &acrl::Requirement)| Bar {
+        let bar = |(i, r): (usize, &Requirement)| Bar {
             name: r.name().to_owned(),
             colour: colours.get(i).copied().unwrap_or(Colour::Grey),
             values: vec![prices[i] * self.ranges[i]],
@@ -103,17 +103,12 @@ impl SolveResult {
         };
         let plot = Plot::Bars(Bars {
             categories: vec!["price".to_owned()],
-            y: Axis { label, ..Axis::default() },
+            y: Axis::new(label),
             bars: requirements.iter().enumerate().map(bar).collect(),
             bounds: Vec::new(),
         });
-        Figure {
-            name: "prices".to_owned(),
-            title: "What each requirement costs".to_owned(),
-            caption: "The multiplier times the range of its reward, so that they can be compared.".to_owned(),
-            columns: 1,
-            panels: vec![Panel { title: String::new(), plot }],
-        }
+        let caption = "The multiplier times the range of its reward, so that they can be compared.";
+        Figure::new("prices", "What each requirement costs", caption, 1, vec![Panel::new("", plot)])
     }
 
     fn conflict_blocks(&self, conflict: &Conflict) -> Vec<Block> {
@@ -125,37 +120,39 @@ impl SolveResult {
         blocks
     }
 
-    fn conflict_table(&self, conflict: &Conflict) -> Grid {
+    /// How far each bound has to be relaxed.
+    pub fn conflict_table(&self, conflict: &Conflict) -> Table {
         let requirements = self.specification.requirements().iter().zip(&self.ranges);
         let rows = requirements.zip(&conflict.relaxation.alone).map(|((r, range), alone)| {
-            let relaxed = |amount: f64| number(r.bound() - r.sign() * amount * range, 5);
-            let cells = [
-                r.name().to_owned(),
-                bound(r),
-                relaxed(conflict.relaxation.uniform),
-                alone.map_or_else(|| single_relaxation(conflict), relaxed),
-            ];
-            let mut row: Vec<Cell> = cells.map(|text| Cell { text, tone: Tone::Plain }).into();
+            let relaxed = |amount: f64| bound(r.direction(), r.bound() - r.sign() * amount * range, 5);
             let involved = conflict.names.iter().any(|name| name == r.name());
-            row.push(if involved {
-                Cell { text: "yes".to_owned(), tone: Tone::Bad }
-            } else {
-                Cell { text: "no".to_owned(), tone: Tone::Plain }
-            });
-            row
+            vec![
+                r.name().into(),
+                bound(r.direction(), r.bound(), 6).into(),
+                relaxed(conflict.relaxation.uniform).into(),
+                alone.map_or_else(|| single_relaxation(conflict), relaxed).into(),
+                if involved { Cell::new("yes", Tone::Bad) } else { "no".into() },
+            ]
         });
         let header = ["requirement", "bound", "all relaxed", "this one alone", "in conflict"];
-        Grid {
-            header: header.map(str::to_owned).to_vec(),
-            rows: rows.collect(),
-            note: "What the bounds would have to be for the requirements to be met.".to_owned(),
-        }
+        Table::new(header, rows, "What the bounds would have to be for the requirements to be met.")
     }
 }
 
-/// "≥ 0.3".
-fn bound(requirement: &acrl::Requirement) -> String {
-    run_figures::relation(requirement).trim_start_matches(requirement.name()).trim().to_owned()
+/// Facts on a page of the exact solver.
+pub(crate) fn solver_facts(
+    input: &str,
+    (states, choices): (usize, usize),
+    seconds: f64,
+) -> Vec<(String, String)> {
+    let mut facts = pairs([
+        ("input", input.to_owned()),
+        ("states", states.to_string()),
+        ("choices", choices.to_string()),
+        ("took", format!("{} s", number(seconds, 2))),
+    ]);
+    facts.extend(machine(None));
+    facts
 }
 
 /// The remark on a conflict whose analysis was stopped.
@@ -163,43 +160,40 @@ pub const ANALYSIS_STOPPED: &str =
     "stopped before all was known about the conflict: the set may not be a smallest one";
 
 /// The text for a bound that no relaxation of its own makes feasible.
-pub fn single_relaxation(conflict: &Conflict) -> String {
+fn single_relaxation(conflict: &Conflict) -> String {
     if conflict.complete { "does not help" } else { "not known" }.to_owned()
 }
 
 impl SolveResult {
-    /// The table of end components: header and rows.
-    pub fn component_table(&self) -> (Vec<String>, Vec<Vec<String>>) {
+    /// What each end component has of the optimum; the most likely come first.
+    pub fn component_table(&self, optimum: &Optimum) -> Table {
         const MOST: usize = 20;
-        let Solution::Optimal(optimum) = &self.answer else { return Default::default() };
-        let mut header: Vec<String> =
-            ["end component of", "states", "share of runs"].map(str::to_owned).into();
         let names = self.values(&optimum.values);
-        header.extend(names.iter().map(|(name, _)| name.to_owned()));
-        header.push("for one who stays".to_owned());
+        let names: Vec<&str> = names.iter().map(|(name, _)| name).collect();
+        let header = ["end component of", "states", "share of runs"].into_iter().chain(names.iter().copied());
         let mut components = self.components();
-        // Those in which most ends come first; of many that are empty there is no end.
         components.sort_by(|a, b| b.mass.total_cmp(&a.mass));
         let row = |c: &ShareJson| {
-            let mut row = vec![c.first.clone(), c.states.to_string(), number(c.mass, 5)];
+            let mut row: Vec<Cell> =
+                vec![c.first.as_str().into(), c.states.to_string().into(), number(c.mass, 5).into()];
             match &c.values {
-                Some(values) => row.extend(values.iter().map(|(_, v)| number(*v, 5))),
-                None => row.extend(names.iter().map(|_| "-".to_owned())),
+                Some(values) => row.extend(values.iter().map(|(_, v)| number(*v, 5).into())),
+                None => row.extend(names.iter().map(|_| "-".into())),
             }
-            row.push(match (&c.almost_sure, &self.sure) {
-                (Some(alone), _) => alone.objective.map_or("can be met".to_owned(), |v| number(v, 5)),
-                (None, Some(_)) => "cannot be met".to_owned(),
-                (None, None) => "not known".to_owned(),
+            row.push(match (&c.almost_sure, &self.almost_sure) {
+                (Some(alone), _) => alone.objective.map_or("can be met".to_owned(), |v| number(v, 5)).into(),
+                (None, Some(_)) => "cannot be met".into(),
+                (None, None) => "not known".into(),
             });
             row
         };
-        (header, components.iter().take(MOST).map(row).collect())
+        Table::new(header.chain(["when staying there"]), components.iter().take(MOST).map(row), "")
     }
 
     /// The proof of infeasibility as a sentence: "no policy has 0.6 r1 + 0.4 r2 above 0.93, and the bounds ask for 1".
     pub fn infeasibility_proof(&self, conflict: &Conflict) -> String {
         let requirements = self.specification.requirements();
-        let priced: Vec<(f64, &acrl::Requirement)> =
+        let priced: Vec<(f64, &Requirement)> =
             conflict.certificate.iter().copied().zip(requirements).filter(|(y, _)| *y > 0.0).collect();
         let total: f64 = priced.iter().map(|(y, _)| y).sum();
         // All on one side: in the sign in which they were asked for.

@@ -1,7 +1,7 @@
 //! A small HTTP server for this machine only: it listens on 127.0.0.1, answers GET and HEAD, and closes.
 //!
 //! A page of another site can make a browser ask us under a name of its own (DNS rebinding), so only requests that call
-//! us by a name of this machine are solved. Each connection has a thread: nobody waits for somebody else.
+//! us by a name of this machine are answered. Each connection has a thread: nobody waits for somebody else.
 
 use std::fs::File;
 use std::io::{self, Read, Write};

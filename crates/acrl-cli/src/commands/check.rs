@@ -1,12 +1,12 @@
 //! `acrl check`.
 
-use acrl_app::check::{CheckReport, Slater, Theory};
+use acrl_app::check::{Bias, CheckReport, Slater, Theory};
 use acrl_app::{CheckOptions, check};
 use acrl_exact::assumptions::Assumptions;
 
 use crate::ExitStatus;
 use crate::args::{CheckArgs, Global};
-use crate::output::{BAD, FAINT, GOOD, Output, STRONG, Table, number, styled};
+use crate::output::{BAD, Cell, FAINT, GOOD, Output, STRONG, Table, number, styled};
 
 /// Checks and prints.
 pub(crate) fn run(args: &CheckArgs, global: &Global, output: &mut Output) -> anyhow::Result<ExitStatus> {
@@ -56,15 +56,11 @@ fn print(report: &CheckReport, output: &mut Output) {
     }
     output.line("");
     output.line(styled(STRONG, "Assumption 1: how far an epoch's averages can be off"));
-    let mut table = Table::new(&["  epoch", "epsilon", "beta"]);
-    for bias in &theory.bias {
-        table.plain(vec![format!("  {}", bias.epoch), number(bias.epsilon, 4), number(bias.beta, 4)]);
-    }
-    output.raw(&table.to_string());
-    output.line(styled(
-        FAINT,
-        "  epsilon: of the rewards, beta: of the Lagrangian; worst over the policies visited in a run",
-    ));
+    let row = |bias: &Bias| {
+        [format!("  {}", bias.epoch), number(bias.epsilon, 4), number(bias.beta, 4)].map(Cell::from).into()
+    };
+    let note = "  epsilon: of the rewards, beta: of the Lagrangian; worst over the policies visited in a run";
+    output.table(&Table::new(["  epoch", "epsilon", "beta"], theory.bias.iter().map(row), note));
     output.line("");
     output.line(styled(STRONG, "Assumption 2: drift back to the optimal multipliers"));
     let drift = &theory.drift;
@@ -86,7 +82,7 @@ fn print_settings(report: &CheckReport, theory: &Theory, output: &mut Output) {
     output.line(styled(STRONG, "Settings"));
     if !report.communicating {
         output.line(
-            "  The theorems speak of one end component: with several, nothing is promised for a single run.",
+            "  The theorems speak of one end component: with several, there is no guarantee for a single run.",
         );
         return;
     }
@@ -102,7 +98,7 @@ fn print_settings(report: &CheckReport, theory: &Theory, output: &mut Output) {
     output.line(format!("  {} epoch {}", if auto { "auto chose" } else { "given is" }, theory.auto_epoch));
     if report.objective.is_some() {
         output.line(format!(
-            "  step size {} promises an objective within {} of the optimum, plus beta at the epoch used",
+            "  step size {} guarantees an objective within {} of the optimum, plus beta at the epoch used",
             number(theory.step_size, 4),
             number(theory.promised_loss, 4)
         ));

@@ -1,12 +1,11 @@
 //! `acrl compare`.
 
-use acrl_app::comparison::{COLUMNS, amounts, goals, legend, standing};
 use acrl_app::{CompareOptions, Comparison, Control, Input, Stop, compare, create_folder};
 
 use crate::ExitStatus;
 use crate::args::{CompareArgs, Global};
 use crate::interrupt::listen;
-use crate::output::{BAD, FAINT, GOOD, Output, Table, number, report_line, styled};
+use crate::output::{FAINT, Output, number, report_line, styled};
 
 /// Compares and prints.
 pub(crate) fn run(args: &CompareArgs, global: &Global, output: &mut Output) -> anyhow::Result<ExitStatus> {
@@ -37,9 +36,7 @@ pub(crate) fn run(args: &CompareArgs, global: &Global, output: &mut Output) -> a
         output.object(&comparison)?;
     } else {
         print(&comparison, output);
-        if let Some(folder) = &args.out_dir {
-            output.line(report_line(folder));
-        }
+        args.out_dir.iter().for_each(|folder| output.line(report_line(folder)));
         if comparison.end_components > 1 {
             output.line(format!(
                 "The model has {} separate end components, and a run ends in one of them.",
@@ -53,33 +50,12 @@ pub(crate) fn run(args: &CompareArgs, global: &Global, output: &mut Output) -> a
 
 /// The table, and a line on each method.
 fn print(comparison: &Comparison, output: &mut Output) {
-    let specification = &comparison.specification;
-    output.line(amounts(comparison));
+    output.line(comparison.amounts());
     output.line("");
-    let Some(first) = comparison.methods.first() else { return };
-    let names: Vec<String> = first.averages.iter().map(|(name, _)| name.to_owned()).collect();
-    let mut header = vec!["average over runs"];
-    header.extend(names.iter().map(String::as_str));
-    header.push("met");
-    header.extend(COLUMNS);
-    let mut table = Table::new(&header);
-    let plain = anstyle::Style::new();
-    let goals = std::iter::once(String::new()).chain(goals(specification));
-    table.row(goals.map(|goal| (goal, FAINT)).collect());
-    for entry in &comparison.methods {
-        let mut row = vec![(entry.method.to_owned(), plain)];
-        row.extend(entry.averages.iter().map(|(_, average)| (number(*average, 4), plain)));
-        row.push(if entry.met { ("yes".to_owned(), GOOD) } else { ("NO".to_owned(), BAD) });
-        row.extend(standing(entry).map(|cell| (cell, plain)));
-        table.row(row);
-    }
-    output.raw(&table.to_string());
-    output.line(styled(FAINT, legend(comparison.tolerance)));
-    if let (Some(objective), Some(optimum)) = (specification.objective(), comparison.optimum) {
-        output.line(styled(
-            FAINT,
-            format!("{}: {} is {}", objective.reward, comparison.best, number(optimum, 4)),
-        ));
+    output.table(&comparison.table());
+    if let (Some(objective), Some(optimum)) = (comparison.specification.objective(), comparison.optimum) {
+        let best = format!("{}: {} is {}", objective.reward, comparison.best, number(optimum, 4));
+        output.line(styled(FAINT, best));
     }
     output.line("");
     for entry in &comparison.methods {

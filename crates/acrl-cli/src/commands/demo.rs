@@ -1,12 +1,13 @@
 //! `acrl demo`.
 
-use acrl_app::demo::{Demo, NOTE};
-use acrl_app::{Control, DemoOptions, demo};
+use acrl::{Requirement, RequirementReport};
+use acrl_app::{Control, Demo, DemoOptions, demo};
+use acrl_report::bound;
 
 use crate::ExitStatus;
 use crate::args::{DemoArgs, Global};
 use crate::interrupt::listen;
-use crate::output::{BAD, FAINT, GOOD, Output, STRONG, Table, count, number, relation, styled};
+use crate::output::{Cell, FAINT, Output, STRONG, Table, count, number, styled};
 
 /// Runs the demo and prints.
 pub(crate) fn run(args: &DemoArgs, global: &Global, output: &mut Output) -> anyhow::Result<ExitStatus> {
@@ -36,7 +37,6 @@ pub(crate) fn run(args: &DemoArgs, global: &Global, output: &mut Output) -> anyh
 }
 
 fn print(demo: &Demo, output: &mut Output) {
-    let (header, rows) = &demo.table;
     output.line(styled(STRONG, "Four regions, each to be monitored for a share of the time"));
     output.line(format!(
         "one policy for all multipliers ({}, {}), {} of {}",
@@ -46,36 +46,18 @@ fn print(demo: &Demo, output: &mut Output) {
         count(demo.first.steps, "step")
     ));
     output.line("");
-    let mut printed = Table::new(&header.iter().map(String::as_str).collect::<Vec<_>>());
-    let style = |good: &Option<bool>| match good {
-        Some(true) => GOOD,
-        Some(false) => BAD,
-        None => anstyle::Style::new(),
-    };
-    for row in rows {
-        printed.row(row.iter().map(|(cell, good)| (cell.clone(), style(good))).collect());
-    }
-    output.raw(&printed.to_string());
-    output.line(styled(FAINT, NOTE));
+    output.table(&demo.table);
     output.line("");
     output.line(styled(STRONG, "Other requirements, the same policy, without retraining"));
     output.line("");
-    let mut printed = Table::new(&["", "bound", "average", "worst run", "certified shortfall", "met"]);
-    for (r, (name, entry)) in
-        demo.changed_specification.requirements().iter().zip(demo.changed.requirements.iter())
-    {
-        let plain = anstyle::Style::new();
-        let mut row: Vec<(String, anstyle::Style)> = [
-            name.to_owned(),
-            relation(r, 4),
-            number(entry.average, 3),
-            number(entry.worst, 3),
-            number(entry.certified_shortfall, 2),
-        ]
-        .map(|cell| (cell, plain))
-        .into();
-        row.push(if entry.met { ("yes".to_owned(), GOOD) } else { ("NO".to_owned(), BAD) });
-        printed.row(row);
-    }
-    output.raw(&printed.to_string());
+    let rows = demo.changed_specification.requirements().iter().zip(demo.changed.requirements.iter());
+    let row = |(r, (name, entry)): (&Requirement, (&str, &RequirementReport))| {
+        let numbers = [(entry.average, 3), (entry.worst, 3), (entry.certified_shortfall, 2)];
+        let mut row: Vec<Cell> = vec![name.into(), bound(r.direction(), r.bound(), 4).into()];
+        row.extend(numbers.map(|(x, digits)| number(x, digits).into()));
+        row.push(Cell::yes_no(entry.met));
+        row
+    };
+    let header = ["", "bound", "average", "worst run", "certified shortfall", "met"];
+    output.table(&Table::new(header, rows.map(row), ""));
 }

@@ -1,12 +1,12 @@
 //! `acrl reproduce`.
 
 use acrl_app::Control;
-use acrl_paper::{ClaimVerdict, ReproduceOptions, Reproduction, reproduce};
+use acrl_paper::{ClaimEntry, ClaimVerdict, ReproduceOptions, Reproduction, reproduce};
 
 use crate::ExitStatus;
 use crate::args::{Global, ReproduceArgs};
 use crate::interrupt::listen;
-use crate::output::{BAD, FAINT, GOOD, Output, STRONG, Table, WARN, styled};
+use crate::output::{Cell, Output, STRONG, Table, Tone, styled};
 
 /// Runs the experiments, writes the report, prints the verdicts.
 pub(crate) fn run(args: &ReproduceArgs, global: &Global, output: &mut Output) -> anyhow::Result<ExitStatus> {
@@ -31,21 +31,11 @@ pub(crate) fn run(args: &ReproduceArgs, global: &Global, output: &mut Output) ->
 }
 
 fn print(reproduction: &Reproduction, output: &mut Output) {
-    let plain = anstyle::Style::new();
-    let mut table = Table::new(&["claim", "figure", "verdict"]);
-    for claim in &reproduction.claims {
-        let style = match claim.verdict {
-            ClaimVerdict::Pass => GOOD,
-            ClaimVerdict::Deviates => WARN,
-            ClaimVerdict::Fail => BAD,
-        };
-        table.row(vec![
-            (claim.id.to_owned(), plain),
-            (claim.figure.unwrap_or("").to_owned(), FAINT),
-            (claim.verdict.name().to_owned(), style),
-        ]);
-    }
-    output.raw(&table.to_string());
+    let row = |claim: &ClaimEntry| {
+        let figure = Cell::new(claim.figure.unwrap_or_default(), Tone::Faint);
+        vec![claim.id.into(), figure, claim.verdict.cell()]
+    };
+    output.table(&Table::new(["claim", "figure", "verdict"], reproduction.claims.iter().map(row), ""));
     output.line("");
     for claim in reproduction.claims.iter().filter(|claim| claim.verdict != ClaimVerdict::Pass) {
         output.line(format!("{} {} ({})", styled(STRONG, claim.id), claim.verdict.name(), claim.place));

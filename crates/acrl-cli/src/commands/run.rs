@@ -6,7 +6,7 @@ use acrl_app::{Best, Control, PolicyRun, Run, RunFiles, RunOptions, run_to_files
 use crate::ExitStatus;
 use crate::args::{Global, RunArgs};
 use crate::interrupt::listen;
-use crate::output::{BAD, FAINT, GOOD, Output, STRONG, Table, count, number, relation, report_line, styled};
+use crate::output::{BAD, FAINT, GOOD, Output, STRONG, count, number, report_line, styled};
 
 /// Runs and prints.
 pub(crate) fn run(args: &RunArgs, global: &Global, output: &mut Output) -> anyhow::Result<ExitStatus> {
@@ -36,9 +36,7 @@ pub(crate) fn run(args: &RunArgs, global: &Global, output: &mut Output) -> anyho
         output.object(&run)?;
     } else {
         print(&run, output);
-        if let Some(folder) = &args.out_dir {
-            output.line(report_line(folder));
-        }
+        args.out_dir.iter().for_each(|folder| output.line(report_line(folder)));
         match &run.policy {
             None => output.hint(format!("Try next: acrl compare {name}, to see other methods on it.")),
             Some(policy) => print_policy(policy, output),
@@ -65,46 +63,11 @@ fn print(run: &Run, output: &mut Output) {
         }
     ));
     output.line("");
-    let demanding = !specification.requirements().is_empty();
-    let mut table = Table::new(if demanding {
-        &["", "bound", "average", "worst run", "certified shortfall", "price", "met"]
-    } else {
-        &["", "", "average", "worst run"]
-    });
-    if let Some(objective) = specification.objective() {
-        let at = |named: &acrl::Named<f64>| number(named.get(&objective.reward).copied().unwrap_or(0.0), 5);
-        table.plain(vec![
-            objective.reward.clone(),
-            if objective.sign() > 0.0 { "max" } else { "min" }.to_owned(),
-            at(&report.averages),
-            at(&report.worst),
-        ]);
-    }
-    for (r, (name, entry)) in specification.requirements().iter().zip(report.requirements.iter()) {
-        let price = report.multipliers.get(name).map_or(0.0, |m| m.mean);
-        let mut row: Vec<(String, anstyle::Style)> = [
-            name.to_owned(),
-            relation(r, 5),
-            number(entry.average, 5),
-            number(entry.worst, 5),
-            number(entry.certified_shortfall, 3),
-            number(price, 4),
-        ]
-        .map(|cell| (cell, anstyle::Style::new()))
-        .into();
-        row.push(if entry.met { ("yes".to_owned(), GOOD) } else { ("NO".to_owned(), BAD) });
-        table.row(row);
-    }
-    output.raw(&table.to_string());
-    if demanding {
-        for note in [
-            "certified shortfall: proven upper bound on the violation in any run".to_owned(),
-            format!("met: certified shortfall at most {} of the reward's range", number(run.tolerance, 3)),
-            "price: the multiplier's mean".to_owned(),
-        ] {
-            output.line(styled(FAINT, note));
-        }
-    }
+    let mut table = run.summary().table();
+    let legend = std::mem::take(&mut table.note);
+    output.table(&table);
+    let legend = legend.trim_end_matches('.').split("; ").filter(|line| !line.is_empty());
+    legend.for_each(|line| output.line(styled(FAINT, line)));
     output.line("");
     if let (Some(objective), Some(optimum)) = (specification.objective(), optimum) {
         let average = report.averages.get(&objective.reward).copied().unwrap_or(0.0);
@@ -122,19 +85,11 @@ fn print(run: &Run, output: &mut Output) {
         let price = report.multipliers.get(name).map_or(0.0, |m| m.mean);
         let (name, average, bound) = (styled(STRONG, name), number(entry.average, 4), number(entry.bound, 4));
         let certificate = number(entry.certified_shortfall, 2);
-        output.line(if entry.met {
-            let met = styled(GOOD, "is met");
-            format!(
-                "{name} {met}: average {average}, certified within {certificate} of {bound}, price {}",
-                number(price, 3)
-            )
-        } else {
-            let not_met = styled(BAD, "is not met");
-            format!(
-                "{name} {not_met}: average {average}, behind {bound} by up to {certificate}, price {}",
-                number(price, 3)
-            )
-        });
+        let (verdict, certified) = match entry.met {
+            true => (styled(GOOD, "is met"), format!("certified within {certificate} of {bound}")),
+            false => (styled(BAD, "is not met"), format!("behind {bound} by up to {certificate}")),
+        };
+        output.line(format!("{name} {verdict}: average {average}, {certified}, price {}", number(price, 3)));
     }
     if let Some(advice) = &run.advice {
         output.line("");

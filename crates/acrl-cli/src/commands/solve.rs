@@ -6,13 +6,13 @@ use std::path::Path;
 use acrl::Event;
 use acrl_exact::{Conflict, Optimum, Solution};
 
-use acrl_app::solve::{ANALYSIS_STOPPED, single_relaxation};
+use acrl_app::solve::ANALYSIS_STOPPED;
 use acrl_app::{Control, EventLog, SolveResult, SolveSettings, SweptCurve, create_folder, solve, sweep};
 
 use crate::ExitStatus;
 use crate::args::SolveArgs;
 use crate::interrupt::listen;
-use crate::output::{BAD, FAINT, GOOD, Output, STRONG, Table, count, number, relation, report_line, styled};
+use crate::output::{BAD, FAINT, GOOD, Output, STRONG, ascii, count, number, report_line, styled};
 
 /// Solves and prints.
 pub(crate) fn run(args: &SolveArgs, output: &mut Output) -> anyhow::Result<ExitStatus> {
@@ -38,18 +38,18 @@ pub(crate) fn run(args: &SolveArgs, output: &mut Output) -> anyhow::Result<ExitS
     let solved = solve(name, input, &settings, &control, &mut write)?;
     bar.finish();
     log.map_or(Ok(()), |mut log| log.finish())?;
-    if let Solution::Optimal(optimum) = solved.answer()
-        && !solved.complete()
+    if let Solution::Optimal(optimum) = &solved.answer
+        && !solved.complete
     {
         if !optimum.reached {
             let (gap, wanted) = (number(optimum.gap, 3), number(args.gap, 3));
             output.warn(&format!("stopped at a gap of {gap}, above the requested {wanted}"));
         }
-        if solved.end_components() > 1 && solved.almost_sure().is_none() {
+        if solved.end_components > 1 && solved.almost_sure.is_none() {
             output.warn("stopped before the optimum on almost every path was known");
         }
     }
-    if let Solution::Infeasible(conflict) = solved.answer()
+    if let Solution::Infeasible(conflict) = &solved.answer
         && !conflict.complete
     {
         output.warn(ANALYSIS_STOPPED);
@@ -65,7 +65,7 @@ pub(crate) fn run(args: &SolveArgs, output: &mut Output) -> anyhow::Result<ExitS
         Some(path) => output.warn(&format!("there is no policy to write to {}", path.display())),
         None => {}
     }
-    match solved.answer() {
+    match &solved.answer {
         _ if output.is_json() => output.object(&solved)?,
         Solution::Optimal(optimum) => {
             print_optimum(&solved, optimum, output);
@@ -87,7 +87,7 @@ pub(crate) fn run(args: &SolveArgs, output: &mut Output) -> anyhow::Result<ExitS
 }
 
 fn print_optimum(solved: &SolveResult, optimum: &Optimum, output: &mut Output) {
-    let specification = solved.specification();
+    let specification = &solved.specification;
     let sign = solved.sign();
     match specification.objective() {
         Some(objective) => output.line(format!(
@@ -101,36 +101,25 @@ fn print_optimum(solved: &SolveResult, optimum: &Optimum, output: &mut Output) {
             } else {
                 format!("within a share of {}", number(optimum.gap, 2))
             },
-            count(solved.model().states() as u64, "state"),
+            count(solved.model.states() as u64, "state"),
         )),
         None => output.line(format!(
             "{}  (no objective, {})",
             styled(GOOD, "feasible"),
-            count(solved.model().states() as u64, "state")
+            count(solved.model.states() as u64, "state")
         )),
     }
     if !specification.requirements().is_empty() {
         output.line("");
-        let mut table = Table::new(&["requirement", "bound", "value", "price"]);
-        for (i, r) in specification.requirements().iter().enumerate() {
-            table.plain(vec![
-                r.name().to_owned(),
-                relation(r, 6),
-                number(r.sign() * optimum.values.requirements()[i], 6),
-                number(optimum.multipliers.as_slice()[i], 5),
-            ]);
+        let mut table = solved.price_table(optimum);
+        if specification.objective().is_none() {
+            table.note.clear();
         }
-        output.raw(&table.to_string());
-        if specification.objective().is_some() {
-            output.line(styled(
-                FAINT,
-                "price: what the objective loses per unit by which the bound is tightened",
-            ));
-        }
+        output.table(&table);
         if !optimum.multipliers_are_unique() {
             for (name, (low, high)) in specification.names().iter().zip(&optimum.multiplier_ranges) {
                 let text =
-                    format!("{name}: any price from {} to {} is right", number(*low, 4), number(*high, 4));
+                    format!("{name}: any price from {} to {} is optimal", number(*low, 4), number(*high, 4));
                 output.line(styled(FAINT, text));
             }
         }
@@ -138,30 +127,14 @@ fn print_optimum(solved: &SolveResult, optimum: &Optimum, output: &mut Output) {
     if optimum.mixture.len() > 1 {
         output.line("");
         output.line("attained by switching between these policies:");
-        let names: Vec<String> =
-            solved.values(&optimum.mixture[0].values).iter().map(|(n, _)| n.to_owned()).collect();
-        let mut header = vec!["share of time"];
-        header.extend(names.iter().map(String::as_str));
-        let mut table = Table::new(&header);
-        for component in &optimum.mixture {
-            let mut row = vec![number(component.weight, 5)];
-            row.extend(solved.values(&component.values).iter().map(|(_, v)| number(*v, 5)));
-            table.plain(row);
-        }
-        output.raw(&table.to_string());
+        output.table(&solved.mixture_table(optimum));
     }
-    if solved.end_components() > 1 {
+    if solved.end_components > 1 {
         output.line("");
-        output.line(format!(
-            "The model has {} separate end components, and a run ends in one of them: the above are expected values.",
-            solved.end_components()
-        ));
-        let (header, rows) = solved.component_table();
-        let mut table = Table::new(&header.iter().map(String::as_str).collect::<Vec<_>>());
-        rows.into_iter().for_each(|row| table.plain(row));
-        output.raw(&table.to_string());
+        output.line(solved.several_components());
+        output.table(&solved.component_table(optimum));
     }
-    if let Some(sure) = solved.almost_sure() {
+    if let Some(sure) = &solved.almost_sure {
         output.line(match (sure.objective, specification.objective()) {
             (Some(v), Some(o)) => {
                 format!("On almost every path the best is {} = {}.", o.reward, number(sign * v, 7))
@@ -185,19 +158,12 @@ fn print_conflict(solved: &SolveResult, conflict: &Conflict, output: &mut Output
         "Feasible if every bound is relaxed by {} of its reward's range, or if one bound alone is relaxed:",
         number(conflict.relaxation.uniform, 4)
     ));
-    let mut table = Table::new(&["requirement", "bound", "all relaxed", "this one alone"]);
-    let requirements = solved.specification().requirements().iter();
-    for ((r, alone), range) in requirements.zip(&conflict.relaxation.alone).zip(solved.ranges()) {
-        let sign = if r.sign() > 0.0 { ">=" } else { "<=" };
-        let relaxed = |amount: f64| format!("{sign} {}", number(r.bound() - r.sign() * amount * range, 5));
-        table.plain(vec![
-            r.name().to_owned(),
-            relation(r, 6),
-            relaxed(conflict.relaxation.uniform),
-            alone.map_or_else(|| single_relaxation(conflict), relaxed),
-        ]);
-    }
-    output.raw(&table.to_string());
+    // The conflict is named above.
+    let mut table = solved.conflict_table(conflict);
+    table.header.pop();
+    table.rows.iter_mut().for_each(|row| _ = row.pop());
+    table.note.clear();
+    output.table(&table);
 }
 
 fn print_sweep(
@@ -206,10 +172,10 @@ fn print_sweep(
     folder: Option<&Path>,
     output: &mut Output,
 ) -> anyhow::Result<ExitStatus> {
-    if !swept.reached() {
+    if !swept.reached {
         output.warn("the requested gap is not reached at every bound");
     }
-    if !swept.complete() && swept.count("unknown") > 0 {
+    if !swept.complete && swept.count("unknown") > 0 {
         output.warn("stopped before all bounds were solved: the others are marked as unknown");
     }
     if let Some(folder) = folder {
@@ -222,29 +188,22 @@ fn print_sweep(
     output.line(format!(
         "{} over {}: the requirements can be met at {} of {} ({})",
         styled(STRONG, swept.objective()),
-        styled(STRONG, swept.relation()),
+        styled(STRONG, ascii(&swept.relation())),
         styled(GOOD, swept.count("optimal")),
-        count(swept.len() as u64, "bound"),
-        count(swept.states() as u64, "state"),
+        count(swept.bounds() as u64, "bound"),
+        count(swept.states as u64, "state"),
     ));
     output.line("");
-    let (header, rows) = swept.table();
-    let mut table = Table::new(&header.iter().map(String::as_str).collect::<Vec<_>>());
-    rows.into_iter().for_each(|row| table.plain(row));
-    output.raw(&table.to_string());
-    if swept.specification().objective().is_some() {
-        output.line(styled(
-            FAINT,
-            "price: what the objective loses per unit by which the bound is tightened, the slope of the curve",
-        ));
+    let mut table = swept.table();
+    if swept.specification.objective().is_none() {
+        table.note.clear();
     }
-    if !swept.communicating() {
+    output.table(&table);
+    if !swept.communicating {
         output.line(
             "The model has several separate end components, and a run ends in one of them: these are expected values.",
         );
     }
-    if let Some(folder) = folder {
-        output.line(report_line(folder));
-    }
+    folder.iter().for_each(|folder| output.line(report_line(folder)));
     Ok(ExitStatus::of(swept.feasible()))
 }

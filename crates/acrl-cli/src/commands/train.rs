@@ -1,13 +1,13 @@
 //! `acrl train`.
 
-use acrl::Executor;
+use acrl::{Executor, Named};
 use acrl_app::{Control, Error, TrainOptions, TrainResult, train};
 use acrl_learn::ExecutionDefaults;
 
 use crate::ExitStatus;
 use crate::args::{Global, TrainArgs};
 use crate::interrupt::listen;
-use crate::output::{FAINT, Output, Table, count, number, styled};
+use crate::output::{Cell, FAINT, Output, Table, count, number, styled};
 
 /// Trains and prints.
 pub(crate) fn run(args: &TrainArgs, global: &Global, output: &mut Output) -> anyhow::Result<ExitStatus> {
@@ -60,17 +60,16 @@ fn print(trained: &TrainResult, output: &mut Output) {
     let values = &trained.single_objective_values;
     let mut header = vec![if *weight_conditioned { "all weight on" } else { "" }];
     header.extend(values.iter().map(|(name, _)| name));
-    let mut table = Table::new(&header);
-    for (name, averages) in values.iter().take(if *weight_conditioned { values.len() } else { 1 }) {
-        let name = if *weight_conditioned { name } else { "long-run average" };
-        let averages = averages.iter().map(|(_, v)| number(*v, 3));
-        table.plain(std::iter::once(name.to_owned()).chain(averages).collect());
-    }
-    if let Some(online) = &trained.online {
-        let values = online.iter().map(|(_, v)| number(*v, 3));
-        table.plain(std::iter::once("during training".to_owned()).chain(values).collect());
-    }
-    output.raw(&table.to_string());
+    let row = |name: &str, averages: &Named<f64>| {
+        let averages = averages.iter().map(|(_, v)| number(*v, 3).into());
+        std::iter::once(name.into()).chain(averages).collect::<Vec<Cell>>()
+    };
+    let mut rows: Vec<Vec<Cell>> = match weight_conditioned {
+        true => values.iter().map(|(name, averages)| row(name, averages)).collect(),
+        false => values.iter().take(1).map(|(_, averages)| row("long-run average", averages)).collect(),
+    };
+    rows.extend(trained.online.as_ref().map(|online| row("during training", online)));
+    output.table(&Table::new(header, rows, ""));
     if *weight_conditioned {
         output.line(styled(FAINT, "long-run averages with all weight on one reward"));
         let ExecutionDefaults { step_size, epoch, executor } = trained.execution_defaults;

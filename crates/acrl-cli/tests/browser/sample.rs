@@ -11,16 +11,10 @@ const SHAPE: [usize; 4] = [5, 8, 8, 2];
 const SHOWN: [f64; 3] = [0.4, 1.5, 0.0];
 
 pub(crate) fn report() -> Report {
-    let panels = |name: &str, panels: Vec<Plot>| {
-        Block::Figure(Figure {
-            name: name.to_owned(),
-            title: format!("All about {name}"),
-            caption: format!(
-                "What there is to say about {name}, in a sentence that is long enough for a line."
-            ),
-            columns: panels.len(),
-            panels: panels.into_iter().map(|plot| Panel { title: String::new(), plot }).collect(),
-        })
+    let panels = |name: &str, plots: Vec<Plot>| {
+        let caption = format!("A caption about {name}, in a sentence that is long enough for a line.");
+        let panels: Vec<Panel> = plots.into_iter().map(|plot| Panel::new("", plot)).collect();
+        Block::Figure(Figure::new(name, &format!("All about {name}"), &caption, panels.len(), panels))
     };
     Report {
         title: "A report with every kind of plot".to_owned(),
@@ -44,41 +38,34 @@ pub(crate) fn report() -> Report {
 }
 
 fn table() -> Table {
-    let cell = |text: &str, tone| Cell { text: text.to_owned(), tone };
     let row = |name: &str, tone| {
-        let mut row = vec![cell(name, Tone::Plain)];
-        row.extend((0..9).map(|_| cell("0.123456", tone)));
-        row
+        let cells = std::iter::repeat_n(Cell::new("0.123456", tone), 9);
+        std::iter::once(name.into()).chain(cells).collect()
     };
-    Table {
-        header: (0..10).map(|i| format!("column {i}")).collect(),
-        rows: vec![row("good", Tone::Good), row("bad", Tone::Bad), row("faint", Tone::Faint)],
-        note: "A table that is wider than a telephone.".to_owned(),
-    }
+    let rows = [row("good", Tone::Good), row("bad", Tone::Bad), row("faint", Tone::Faint)];
+    Table::new((0..10).map(|i| format!("column {i}")), rows, "A table that is wider than a telephone.")
 }
 
 fn lines(log: bool) -> Plot {
     let x: Vec<f64> = (0..50).map(f64::from).collect();
     let y: Vec<f64> = x.iter().map(|x| if *x == 20.0 { f64::NAN } else { 0.1 + x / 100.0 }).collect();
     let band = Band {
-        name: "least and most of 3 runs".to_owned(),
+        name: "min–max over 3 runs".to_owned(),
         low: y.iter().map(|y| 0.9 * y).collect(),
         high: y.iter().map(|y| 1.1 * y).collect(),
     };
-    let series = |name: &str, i, band, steps| Series {
-        name: name.to_owned(),
-        colour: Colour::of(name, i),
-        x: x.clone(),
-        y: y.iter().map(|y| y + 0.2 * i as f64).collect(),
-        band,
-        steps,
-        dashed: steps,
+    let series = |name: &str, i| {
+        let y = y.iter().map(|y| y + 0.2 * i as f64).collect();
+        Series::new(name, Colour::of(name, i), x.clone(), y)
     };
     Plot::Lines(Lines {
-        x: Axis { label: "step".to_owned(), ..Axis::default() },
-        y: Axis { label: "average".to_owned(), log, ..Axis::default() },
-        series: vec![series("red", 0, Some(band), false), series("blue", 1, None, true)],
-        bounds: vec![Bound { name: "red ≥ 0.4".to_owned(), value: 0.4, colour: Colour::Red }],
+        x: Axis::new("step"),
+        y: Axis { log, ..Axis::new("average") },
+        series: vec![
+            Series { band: Some(band), ..series("red", 0) },
+            Series { steps: true, dashed: true, ..series("blue", 1) },
+        ],
+        bounds: vec![Bound::new("red ≥ 0.4", 0.4, Colour::Red)],
     })
 }
 
@@ -91,7 +78,7 @@ fn bars() -> Plot {
     };
     Plot::Bars(Bars {
         categories: ["red", "blue", "green"].map(str::to_owned).to_vec(),
-        y: Axis { label: "share of time".to_owned(), ..Axis::default() },
+        y: Axis::new("share of time"),
         bars: vec![bar("one", Colour::Blue, [0.2, 0.3, 0.1]), bar("other", Colour::Grey, [0.5, 0.1, 0.2])],
         bounds: vec![Some(0.2), None, Some(0.1)],
     })

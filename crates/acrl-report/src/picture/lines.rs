@@ -2,7 +2,8 @@
 
 use super::canvas::{Anchor, Canvas, GRID, INK, Rect, SOFT, Type, hex, text_hex, text_width};
 use super::scale::Scale;
-use crate::{Bound, Colour, Lines, Series, thin};
+use crate::thin::thin;
+use crate::{Bound, Colour, Lines, Series};
 
 /// More points than that for a curve are not seen.
 const POINTS: usize = 1500;
@@ -75,44 +76,44 @@ pub(super) fn frame(canvas: &mut Canvas, place: Rect, right: f64, y: Scale, labe
     (inside, y)
 }
 
-/// The pixels of a curve, in stretches without gaps; steps have their corners.
-fn stretches(x: &[f64], y: &[f64], steps: bool) -> Vec<Vec<(f64, f64)>> {
-    let mut stretches = vec![vec![]];
+/// The pixels of a curve, in segments without gaps; steps have their corners.
+fn segments(x: &[f64], y: &[f64], steps: bool) -> Vec<Vec<(f64, f64)>> {
+    let mut segments = vec![vec![]];
     let mut before: Option<f64> = None;
     for i in thin(x, y, POINTS) {
-        let Some(stretch) = stretches.last_mut() else { continue };
+        let Some(segment) = segments.last_mut() else { continue };
         if !(x[i].is_finite() && y[i].is_finite()) {
             // The step before the gap lasts until there.
             if let (true, Some(y), true) = (steps, before, x[i].is_finite()) {
-                stretch.push((x[i], y));
+                segment.push((x[i], y));
             }
             before = None;
-            stretches.push(vec![]);
+            segments.push(vec![]);
             continue;
         }
         if let (true, Some(y)) = (steps, before) {
-            stretch.push((x[i], y));
+            segment.push((x[i], y));
         }
-        stretch.push((x[i], y[i]));
+        segment.push((x[i], y[i]));
         before = Some(y[i]);
     }
-    stretches.retain(|stretch| !stretch.is_empty());
-    stretches
+    segments.retain(|segment| !segment.is_empty());
+    segments
 }
 
 fn curve(series: &Series, canvas: &mut Canvas, x: &Scale, y: &Scale) {
     let xs: Vec<f64> = series.x.iter().map(|v| x.at(*v)).collect();
     let ys: Vec<f64> = series.y.iter().map(|v| y.at(*v)).collect();
     let (colour, dash) = (hex(series.colour), if series.dashed { " stroke-dasharray=\"6 4\"" } else { "" });
-    for stretch in stretches(&xs, &ys, series.steps) {
-        if let [(x, y)] = stretch[..] {
+    for segment in segments(&xs, &ys, series.steps) {
+        if let [(x, y)] = segment[..] {
             let rect = Rect { x: x - 2.5, y: y - 2.5, width: 5.0, height: 5.0 };
             canvas.rect(rect, &format!("rx=\"2.5\" fill=\"{colour}\""));
             continue;
         }
         let looks =
             format!("fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\" stroke-linejoin=\"round\"{dash}");
-        canvas.polyline(stretch.into_iter(), &looks);
+        canvas.polyline(segment.into_iter(), &looks);
     }
 }
 
@@ -128,7 +129,7 @@ fn band(series: &Series, canvas: &mut Canvas, x: &Scale, y: &Scale) {
     };
     let (low, high) = (edge(&band.low), edge(&band.high));
     let looks = format!("fill=\"{}\" fill-opacity=\"0.18\"", hex(series.colour));
-    let (lows, highs) = (stretches(&xs, &low, series.steps), stretches(&xs, &high, series.steps));
+    let (lows, highs) = (segments(&xs, &low, series.steps), segments(&xs, &high, series.steps));
     for (low, high) in lows.into_iter().zip(highs) {
         canvas.polygon(high.into_iter().chain(low.into_iter().rev()), &looks);
     }
@@ -218,7 +219,7 @@ mod tests {
 
     #[test]
     fn steps_have_corners_and_gaps_are_left_open() {
-        let found = stretches(&[0.0, 1.0, 2.0, 3.0], &[5.0, 6.0, f64::NAN, 7.0], true);
+        let found = segments(&[0.0, 1.0, 2.0, 3.0], &[5.0, 6.0, f64::NAN, 7.0], true);
         assert_eq!(found, [vec![(0.0, 5.0), (1.0, 5.0), (1.0, 6.0), (2.0, 6.0)], vec![(3.0, 7.0)]]);
     }
 }
