@@ -146,11 +146,11 @@ pub struct Theory {
     /// Step size of the dual update.
     pub step_size: f64,
     /// Guaranteed suboptimality at this step size.
-    pub promised_loss: f64,
+    pub suboptimality_bound: f64,
     /// Requested suboptimality.
-    pub wanted_loss: f64,
+    pub max_suboptimality: f64,
     /// Step size that guarantees it.
-    pub step_size_for_wanted_loss: f64,
+    pub step_size_for_max_suboptimality: f64,
 }
 
 /// The bias of the averages of an epoch.
@@ -246,9 +246,9 @@ impl CheckReport {
                 suggested_epoch: found.suggested_epoch,
                 auto_epoch: epoch,
                 step_size: problem.run.step_size(),
-                promised_loss: found.loss,
-                wanted_loss: options.max_suboptimality,
-                step_size_for_wanted_loss: step_size_for(options.max_suboptimality, found.squared_bound),
+                suboptimality_bound: found.loss,
+                max_suboptimality: options.max_suboptimality,
+                step_size_for_max_suboptimality: step_size_for(options.max_suboptimality, found.squared_bound),
             }),
             auto_epoch: matches!(problem.run.epoch_length(), acrl::EpochLength::Auto(_)),
             ..Self::base(task)

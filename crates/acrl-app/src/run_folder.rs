@@ -1,4 +1,4 @@
-//! The folder of some runs: their events while they go on, and the report at the end.
+//! Run folder: events during the runs, and the report at the end.
 
 use std::path::{Path, PathBuf};
 
@@ -22,13 +22,13 @@ pub(crate) struct RunWriter {
     path: PathBuf,
     /// Held as long as the runs go on.
     _lock: FolderLock,
-    /// What happens, for those who look on.
+    /// Event log, read by `acrl view`.
     pub(crate) log: EventLog,
 }
 
 impl RunWriter {
-    /// Creates the folder, and notes what is required and how long the runs are. A folder that holds a
-    /// training is refused, and one that holds a run unless it is to be replaced.
+    /// Creates the folder and writes the first events. A folder with a training is rejected, and one with
+    /// a run unless `replace` is set.
     pub(crate) fn create(
         path: &Path,
         replace: bool,
@@ -36,18 +36,17 @@ impl RunWriter {
         steps: u64,
         stop: Stop,
     ) -> Result<Self, Error> {
-        let taken = [EVENTS, "report.html", "checkpoint"].iter().find(|name| path.join(name).exists());
-        if let (Some(name), false) = (taken, replace) {
-            bail!(
-                "{} holds a run already ({name}): replace it with --replace, or choose another --out-dir",
-                path.display()
-            );
-        }
         ensure!(
             !path.join("checkpoint").exists(),
             "{} holds a training, which is not replaced by a run: choose another --out-dir",
             path.display()
         );
+        if let Some(name) = [EVENTS, "report.html"].iter().find(|name| !replace && path.join(name).exists()) {
+            bail!(
+                "{} holds a run already ({name}): replace it with --replace, or choose another --out-dir",
+                path.display()
+            );
+        }
         prepare(path)?;
         let lock = RunFolder::lock(path)?;
         let mut log = EventLog::create(&path.join(EVENTS), stop)?;
@@ -62,7 +61,7 @@ impl RunWriter {
         Ok(Self { path: path.to_owned(), _lock: lock, log })
     }
 
-    /// Notes the end, and writes the report, and the problem if it is at hand as text.
+    /// Writes the last event, the report, and the problem if its text is available.
     pub(crate) fn finish(
         mut self,
         certificate: &Certificate,

@@ -140,8 +140,8 @@ fn check_reports_assumptions_and_guarantees() {
     close(&object["slater"]["constant"], 1.0 / 6.0, 1e-6);
     let theory = &object["theory"];
     close(&theory["squared_bound"], 5.0 / 9.0, 1e-9);
-    close(&theory["promised_loss"], 0.5 * 5.0 / 18.0, 1e-9);
-    close(&theory["step_size_for_wanted_loss"], 2.0 * 0.01 * 9.0 / 5.0, 1e-9);
+    close(&theory["suboptimality_bound"], 0.5 * 5.0 / 18.0, 1e-9);
+    close(&theory["step_size_for_max_suboptimality"], 2.0 * 0.01 * 9.0 / 5.0, 1e-9);
     close(&theory["switch_time"], 2.0, 1e-9);
     assert!(theory["suggested_epoch"].as_u64().unwrap() > 1);
     let text = text("check monitoring");

@@ -100,12 +100,12 @@ fn print_settings(report: &CheckReport, theory: &Theory, output: &mut Output) {
         output.line(format!(
             "  step size {} guarantees an objective within {} of the optimum, plus beta at the epoch used",
             number(theory.step_size, 4),
-            number(theory.promised_loss, 4)
+            number(theory.suboptimality_bound, 4)
         ));
         output.line(format!(
             "  for {} of the objective's range, plus beta, take step size {}",
-            number(theory.wanted_loss, 4),
-            number(theory.step_size_for_wanted_loss, 4)
+            number(theory.max_suboptimality, 4),
+            number(theory.step_size_for_max_suboptimality, 4)
         ));
     }
 }
