@@ -205,7 +205,7 @@ def test_states_in_a_file_may_have_different_numbers_of_actions(tmp_path: Path) 
     ("change", "message"),
     [
         ({"data": np.full(6, 0.5)}, "array 'data': state '0', action '1': the probabilities add up to 0.5, expected 1"),
-        ({"indices": np.full(6, 3)}, r"array 'indices': row 1 \(state 0, action 1\) leads to state 3, expected 0 to 2"),
+        ({"indices": np.full(6, 3)}, "array 'indices': state '0', action '1': the target 3 does not exist"),
         ({"names": np.array(["r0", "r1", None])}, r"array 'names': the array holds Python objects \(pickled\)"),
         ({"rewards": np.zeros((9, 3))}, r"array 'rewards': the shape is \(9, 3\), expected \(rewards, 9\)"),
         ({"intial": 1}, "array 'intial': no such array is known, expected format, shape"),

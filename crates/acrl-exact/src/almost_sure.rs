@@ -85,12 +85,8 @@ pub fn almost_sure_observed(
         });
         components.push(ComponentSolution { objective, slack, optimum });
     }
-    match best_reached_for_sure(task, &components)? {
-        Some((objective, journey)) => {
-            Ok(AlmostSure { objective: Some(objective), components, journey: Some(journey) })
-        }
-        None => Ok(AlmostSure { objective: None, components, journey: None }),
-    }
+    let (objective, journey) = best_reached_for_sure(task, &components)?.unzip();
+    Ok(AlmostSure { objective, components, journey })
 }
 
 /// Model restricted to a component, and the actions of each state that remain.
@@ -104,12 +100,8 @@ fn component(model: &FiniteCmdp, states: &[usize]) -> Result<(FiniteCmdp, Vec<Ve
     for (i, &s) in states.iter().enumerate() {
         for (a, c) in model.choices(s).enumerate() {
             let choice = model.choice(c);
-            let to: Option<Vec<(usize, f64)>> = choice
-                .targets
-                .iter()
-                .zip(choice.probabilities)
-                .map(|(t, p)| Some((position(*t)?, *p)))
-                .collect();
+            let targets = choice.targets.iter().zip(choice.probabilities);
+            let to: Option<Vec<_>> = targets.map(|(t, p)| Some((position(*t)?, *p))).collect();
             if let Some(to) = to {
                 kept[i].push(a as u32);
                 inside.choice(i, model.action_name(c), &to, choice.rewards);
@@ -140,27 +132,26 @@ fn best_reached_for_sure(
     let under_way = least - whole.objective_scale();
     let stays = |c: usize| model.choice(c).targets.iter().all(|&t| reaching[t as usize]);
     let mut journey = FiniteCmdp::builder(["answer"]);
-    for s in 0..model.states() {
-        journey.state(model.state_name(s));
-    }
+    (0..model.states()).for_each(|s| _ = journey.state(model.state_name(s)));
+    // Action of the model by choice of the journey; `None` to stay.
+    let mut meaning = Vec::new();
     for s in 0..model.states() {
         if let Some(answer) = settle[s] {
             journey.choice(s, "settle", &[(s, 1.0)], &[answer]);
+            meaning.push(None);
         }
         for (a, c) in model.choices(s).enumerate() {
             let choice = model.choice(c);
             if reaching[s] && stays(c) {
-                let to: Vec<(usize, f64)> = choice
-                    .targets
-                    .iter()
-                    .map(|&t| t as usize)
-                    .zip(choice.probabilities.iter().copied())
-                    .collect();
+                let targets = choice.targets.iter().map(|&t| t as usize);
+                let to: Vec<(usize, f64)> = targets.zip(choice.probabilities.iter().copied()).collect();
                 journey.choice(s, format!("go {a}"), &to, &[under_way]);
+                meaning.push(Some(a));
             }
         }
         if !reaching[s] {
             journey.choice(s, "lost", &[(s, 1.0)], &[under_way]);
+            meaning.push(Some(0));
         }
     }
     for &(s, p) in model.initial() {
@@ -171,18 +162,9 @@ fn best_reached_for_sure(
     let task = FiniteTask::new(&journey, &specification)?;
     let best = maximise(&task, &[1.0])?;
     let occupancy = task.occupancy(&best.actions)?;
-    // The first choice is to stay.
-    let settles = |s: usize| settle[s].is_some() && best.actions[s] == 0;
-    let steps: Vec<Option<usize>> = (0..model.states())
-        .map(|s| {
-            let mut staying = model.choices(s).enumerate().filter(|(_, c)| stays(*c) && reaching[s]);
-            match best.actions[s] - usize::from(settle[s].is_some() && best.actions[s] > 0) {
-                _ if settles(s) => None,
-                nth => Some(staying.nth(nth).map_or(0, |(a, _)| a)),
-            }
-        })
-        .collect();
-    let settled = |s: &usize| if settles(*s) { occupancy[journey.choices(*s).start] } else { 0.0 };
+    let chosen = |s: usize| journey.choices(s).start + best.actions[s];
+    let steps: Vec<Option<usize>> = (0..model.states()).map(|s| meaning[chosen(s)]).collect();
+    let settled = |&s: &usize| if steps[s].is_none() { occupancy[chosen(s)] } else { 0.0 };
     let mass = whole.structure().end_components.iter().map(|states| states.iter().map(settled).sum());
     let mass = mass.collect();
     Ok(Some((best.value(&task), Journey { steps, mass })))
@@ -191,55 +173,36 @@ fn best_reached_for_sure(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use acrl::Requirement;
+    use crate::test_models::{maximise_r0, of_choices};
 
     /// A hub leads to the absorbing states A (r0 = 1, r1 = 0) and B (r0 = 0, r1 = 1), or to a state with the
-    /// choice to serve (r1 = 1) or to earn (r0 = 0.6).
-    fn model() -> FiniteCmdp {
-        let mut b = FiniteCmdp::builder(["r0", "r1"]);
-        for name in ["hub", "A", "B", "room"] {
-            b.state(name);
-        }
-        b.choice(0, "to A", &[(1, 1.0)], &[0.0, 0.0]);
-        b.choice(0, "to B", &[(2, 1.0)], &[0.0, 0.0]);
-        b.choice(0, "to the room", &[(3, 1.0)], &[0.0, 0.0]);
-        b.choice(1, "stay", &[(1, 1.0)], &[1.0, 0.0]);
-        b.choice(2, "stay", &[(2, 1.0)], &[0.0, 1.0]);
-        b.choice(3, "serve", &[(3, 1.0)], &[0.0, 1.0]);
-        b.choice(3, "earn", &[(3, 1.0)], &[0.6, 0.0]);
-        b.build().unwrap()
-    }
-
-    fn answer(c: f64) -> (f64, AlmostSure) {
-        let model = model();
-        let requirement = Requirement::at_least("r1", c).unwrap();
-        let specification = Specification::new(Some(Objective::maximize("r0")), vec![requirement]).unwrap();
-        let task = FiniteTask::new(&model, &specification).unwrap();
+    /// choice to serve (r1 = 1) or to earn (r0 = 0.6). Returns the optimum in expectation, too.
+    fn solved(c: f64) -> (f64, AlmostSure) {
+        let model = of_choices(&[
+            (0, "to A", &[(1, 1.0)], [0.0, 0.0]),
+            (0, "to B", &[(2, 1.0)], [0.0, 0.0]),
+            (0, "to both", &[(3, 1.0)], [0.0, 0.0]),
+            (1, "stay", &[(1, 1.0)], [1.0, 0.0]),
+            (2, "stay", &[(2, 1.0)], [0.0, 1.0]),
+            (3, "serve", &[(3, 1.0)], [0.0, 1.0]),
+            (3, "earn", &[(3, 1.0)], [0.6, 0.0]),
+        ]);
+        let task = FiniteTask::new(&model, &maximise_r0(&[("r1", c)])).unwrap();
         assert!(!task.structure().is_communicating());
         let options = SolveOptions::default();
-        (
-            optimum(&task, &options, &mut silent).unwrap().unwrap().objective,
-            almost_sure(&task, &options).unwrap(),
-        )
+        let expected = optimum(&task, &options, &mut silent).unwrap().unwrap().objective;
+        (expected, almost_sure(&task, &options).unwrap())
     }
 
     #[test]
     fn expected_values_mix_components_and_paths_do_not() {
-        let (expected, sure) = answer(0.5);
+        let (expected, sure) = solved(0.5);
         assert!((expected - 0.5).abs() < 1e-9, "half the paths to A, half to B");
-        assert!(
-            (sure.objective.unwrap() - 0.3).abs() < 1e-9,
-            "the state with a choice meets it on every path"
-        );
-        let answers: Vec<Option<f64>> = sure.components.iter().map(|c| c.objective).collect();
-        assert_eq!(answers[0], None, "A never serves");
-        assert!(answers[1].is_some() && answers[2].is_some());
-    }
-
-    #[test]
-    fn without_requirements_the_best_component_is_taken() {
-        let (expected, sure) = answer(0.0);
+        assert!((sure.objective.unwrap() - 0.3).abs() < 1e-9, "serve and earn on every path");
+        let objectives: Vec<Option<f64>> = sure.components.iter().map(|c| c.objective).collect();
+        assert!(objectives[0].is_none() && objectives[1].is_some() && objectives[2].is_some());
+        let (expected, sure) = solved(0.0);
         assert!((expected - 1.0).abs() < 1e-9);
-        assert!((sure.objective.unwrap() - 1.0).abs() < 1e-9);
+        assert!((sure.objective.unwrap() - 1.0).abs() < 1e-9, "the best component");
     }
 }

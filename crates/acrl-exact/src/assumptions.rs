@@ -81,9 +81,8 @@ impl Assumptions {
         let b2 = scaled_squared_bound(task);
         let slater = most_slack(task, options)?;
         let constant = slater.as_ref().map_or(0.0, |s| s.lower);
-        let bound = slater.as_ref().filter(|_| constant > 0.0).map(|s| {
-            multiplier_bound(optimum.upper / r0, s.values.objective() / r0, constant, step_size, b2)
-        });
+        let positive = slater.as_ref().filter(|_| constant > 0.0);
+        let bound = positive.map(|slack| scaled_multiplier_bound(task, optimum, slack, step_size, b2));
 
         let mut visits = Visits::new(task, visited, Self::POLICIES)?;
         let mut drift = visits.drift(task, optimum, constant / 2.0, step_size, b2);
@@ -107,7 +106,7 @@ impl Assumptions {
 
 /// Upper bound on Σ λ_i R_i in an execution whose epoch is long enough: twice the Lemma's bound plus one
 /// step, a margin for chance. `None` without slack, and so without a bound.
-pub fn multiplier_reach(
+pub(crate) fn multiplier_reach(
     task: &FiniteTask<'_>,
     optimum: &Optimum,
     slack: &Slack,
@@ -117,11 +116,21 @@ pub fn multiplier_reach(
         return None;
     }
     let b2 = scaled_squared_bound(task);
-    let r0 = task.objective_scale();
-    let bound =
-        multiplier_bound(optimum.upper / r0, slack.values.objective() / r0, slack.lower, step_size, b2);
+    let bound = scaled_multiplier_bound(task, optimum, slack, step_size, b2);
     let step = step_size * (task.len() as f64 * b2).sqrt();
-    Some(2.0 * r0 * (bound + step))
+    Some(2.0 * task.objective_scale() * (bound + step))
+}
+
+/// The Lemma's bound on Σ λ_i R_i/R₀.
+fn scaled_multiplier_bound(
+    task: &FiniteTask<'_>,
+    optimum: &Optimum,
+    slack: &Slack,
+    step_size: f64,
+    b2: f64,
+) -> f64 {
+    let r0 = task.objective_scale();
+    multiplier_bound(optimum.upper / r0, slack.values.objective() / r0, slack.lower, step_size, b2)
 }
 
 /// B² in units of ranges.
@@ -199,8 +208,7 @@ impl Visits {
 
     /// From state s an epoch of T steps averages V + (h − P^T h)/T, where h is the bias.
     fn bias(&mut self, task: &FiniteTask<'_>, longest: u64) -> Vec<EpochBias> {
-        let model = task.model();
-        let (n, width) = (model.states(), task.len() + 1);
+        let (n, width) = (task.model().states(), task.len() + 1);
         let mut worst: Vec<EpochBias> =
             (1..=longest).map(|epoch| EpochBias { epoch, epsilon: 0.0, beta: 0.0 }).collect();
         for visit in &mut self.policies {
@@ -208,10 +216,8 @@ impl Visits {
             extremes(&mut visit.multipliers);
             let biases: Vec<Vec<f64>> = (0..width)
                 .map(|i| {
-                    let reward = |s: usize| task.rewards(model.choices(s).start + visit.actions[s])[i];
-                    let rewards: Vec<f64> = (0..n).map(reward).collect();
-                    let scale = task.ranges()[i];
-                    visit.chain.gain_and_bias(&rewards).1.iter().map(|h| h / scale).collect()
+                    let (_, bias) = visit.chain.gain_and_bias(&task.policy_rewards(&visit.actions, i));
+                    bias.iter().map(|h| h / task.ranges()[i]).collect()
                 })
                 .collect();
             let mut ahead = biases.clone();

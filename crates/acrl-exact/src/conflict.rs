@@ -4,8 +4,9 @@ use std::ops::ControlFlow;
 
 use acrl::{Goal, Objective, Requirement, Specification};
 
-use crate::solve::{Observer, feasible_observed, highest, most_slack_observed, optimum};
+use crate::solve::{Observer, feasible, highest, most_slack_observed, optimum};
 use crate::tolerances::RELAXATION_MARGINS;
+use crate::vector::dot;
 use crate::{FiniteTask, Slack, SolveError, SolveOptions, SolveRound};
 
 /// Proof and analysis of infeasible requirements.
@@ -70,24 +71,19 @@ impl Conflict {
         };
         let alone = (0..task.len()).map(|i| analysis.relax_alone(task, i)).collect::<Result<_, _>>()?;
         let (certificate, most) = analysis.proof(task, [&slack.prices, prices])?.unwrap_or_else(|| {
-            let total = total(task, prices);
-            let prices: Vec<f64> = prices.iter().map(|y| y / total).collect();
-            let most = asked(task, &prices) + deficit / total;
-            (prices, most)
+            let certificate = normalised(task, prices);
+            let most = dot(&certificate, task.bounds()) + deficit / dot(prices, task.scales());
+            (certificate, most)
         });
         let relaxation = Relaxation { uniform, alone };
         Ok(Self { names, certificate, most, slack, relaxation, complete: !analysis.stopped })
     }
 }
 
-/// y·c.
-fn asked(task: &FiniteTask<'_>, prices: &[f64]) -> f64 {
-    prices.iter().zip(task.bounds()).map(|(y, c)| y * c).sum()
-}
-
-/// Σ y_i R_i.
-fn total(task: &FiniteTask<'_>, prices: &[f64]) -> f64 {
-    prices.iter().zip(task.scales()).map(|(y, r)| y * r).sum()
+/// Prices scaled to Σ y_i R_i = 1.
+fn normalised(task: &FiniteTask<'_>, prices: &[f64]) -> Vec<f64> {
+    let total = dot(prices, task.scales());
+    prices.iter().map(|y| y / total).collect()
 }
 
 /// Solves of the analysis, none after it was stopped.
@@ -100,7 +96,7 @@ struct Analysis<'o> {
 impl Analysis<'_> {
     /// Passes a round on without its bounds, which are not bounds on the answer.
     fn observe(&mut self, round: &SolveRound) -> ControlFlow<()> {
-        let flow = (self.observer)(&SolveRound { lower: None, upper: None, gap: None, ..*round });
+        let flow = (self.observer)(&SolveRound { round: round.round, ..Default::default() });
         self.stopped |= flow.is_break();
         flow
     }
@@ -111,7 +107,7 @@ impl Analysis<'_> {
         if self.stopped {
             return Ok(None);
         }
-        known(feasible_observed(task, self.options, &mut |round| self.observe(round)))
+        known(feasible(task, self.options, &mut |round| self.observe(round)))
     }
 
     /// First of these prices, scaled to Σ y_i R_i = 1, that prove the conflict when they are solved for, and
@@ -125,12 +121,11 @@ impl Analysis<'_> {
             if self.stopped {
                 return Ok(None);
             }
-            let total = total(task, prices);
-            let prices: Vec<f64> = prices.iter().map(|y| y / total).collect();
-            let weights: Vec<f64> = std::iter::once(0.0).chain(prices.iter().copied()).collect();
+            let prices = normalised(task, prices);
+            let weights = [&[0.0], &prices[..]].concat();
             let highest = highest(task, &weights, self.options, &mut |round| self.observe(round));
             match known(highest)? {
-                Some(most) if most < asked(task, &prices) => return Ok(Some((prices, most))),
+                Some(most) if most < dot(&prices, task.bounds()) => return Ok(Some((prices, most))),
                 _ => {}
             }
         }

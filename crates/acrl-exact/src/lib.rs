@@ -45,6 +45,7 @@ mod task;
 mod test_models;
 mod tolerances;
 mod tuning;
+mod vector;
 
 pub use almost_sure::{
     AlmostSure, ComponentOptimum, ComponentSolution, Journey, almost_sure, almost_sure_observed,
@@ -60,7 +61,7 @@ pub use policy::{
 };
 pub use pricing::{Maximiser, dual_function, maximise, optimal_actions};
 pub use solution::{MixturePolicy, Optimum, Slack, Solution, SolveError, SolveOptions, SolveRound};
-pub use solve::{feasible, most_slack, solve};
+pub use solve::{most_slack, solve};
 pub use sweep::{SweepPoint, sweep};
 pub use task::FiniteTask;
 

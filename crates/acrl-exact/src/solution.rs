@@ -24,7 +24,7 @@ impl Default for SolveOptions {
 }
 
 /// Progress of a solve after a pricing round.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct SolveRound {
     /// Number of policies generated so far.
     pub round: usize,
@@ -34,12 +34,6 @@ pub struct SolveRound {
     pub upper: Option<f64>,
     /// Relative gap, once there are both bounds.
     pub gap: Option<f64>,
-}
-
-impl SolveRound {
-    pub(crate) fn without_bounds(round: usize) -> Self {
-        Self { round, lower: None, upper: None, gap: None }
-    }
 }
 
 /// Solution of a constrained problem.

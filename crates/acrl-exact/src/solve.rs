@@ -80,24 +80,20 @@ fn find_feasible(
     if columns.task.is_empty() {
         return Ok(None);
     }
-    let mut upper = f64::INFINITY;
-    loop {
-        let (game, Round { bound, more }) = columns.price_game(upper)?;
-        upper = upper.min(bound);
-        if bound < -FEASIBILITY {
-            return Ok(Some(Infeasible { prices: game.prices, deficit: bound }));
-        }
-        // With no more columns, or bounds that have met, the game is solved: its value is as good as 0.
-        let solved = !more || upper - game.value < FEASIBILITY;
-        if game.value >= 0.0 || solved && game.value >= -FEASIBILITY {
-            return Ok(None);
-        }
-        if !more || columns.rounds >= options.rounds {
-            return Err(SolveError::Rounds(columns.rounds));
-        }
-        if observer(&SolveRound::without_bounds(columns.rounds)).is_break() {
-            return Err(SolveError::Stopped);
-        }
+    let met = |lower: f64, upper: f64| upper - lower < FEASIBILITY;
+    let decided = |lower: f64, upper: f64| {
+        upper < -FEASIBILITY || lower >= 0.0 || lower >= -FEASIBILITY && met(lower, upper)
+    };
+    let Closed { solution: game, lower, upper, end } = close_game(columns, options, observer, decided)?;
+    if upper < -FEASIBILITY {
+        return Ok(Some(Infeasible { prices: game.prices, deficit: upper }));
+    }
+    // With no more columns, or bounds that have met, the game is solved: its value is as good as 0.
+    let solved = end == End::NoColumns || met(lower, upper);
+    match end {
+        _ if lower >= 0.0 || solved && lower >= -FEASIBILITY => Ok(None),
+        End::Stopped => Err(SolveError::Stopped),
+        _ => Err(SolveError::Rounds(columns.rounds)),
     }
 }
 
@@ -149,8 +145,8 @@ fn optimise(
 
         // Continue: with better values where their errors keep the bounds apart, and in the end in any
         // case; with the other oracle where this one leaves a gap; else with the next column.
-        let coarse = close || !more || error > ERROR_SHARE * (upper - lower);
-        if !stop && coarse && columns.refine(&best.weights, &weights) {
+        let imprecise = close || !more || error > ERROR_SHARE * (upper - lower);
+        if !stop && imprecise && columns.reevaluate(&best.weights, &weights) {
             continue;
         }
         if !stop && !more && !close && columns.switch_oracle() {
@@ -186,12 +182,7 @@ fn optimise(
 }
 
 /// Whether some policy meets the requirements.
-pub fn feasible(task: &FiniteTask<'_>, options: &SolveOptions) -> Result<bool, SolveError> {
-    feasible_observed(task, options, &mut silent)
-}
-
-/// [`feasible`] with an observer.
-pub(crate) fn feasible_observed(
+pub(crate) fn feasible(
     task: &FiniteTask<'_>,
     options: &SolveOptions,
     observer: &mut Observer<'_>,
@@ -215,16 +206,11 @@ pub(crate) fn most_slack_observed(
         return Ok(None);
     }
     let mut columns = ColumnGeneration::new(task, options)?;
-    let mut last: Option<Game> = None;
-    let upper = close_bounds(&mut columns, options, options.gap * SLACK_GAP, observer, |columns, upper| {
-        let (game, round) = columns.price_game(upper)?;
-        let lower = game.value;
-        last = Some(game);
-        Ok((lower, round))
-    })?;
-    let Some(game) = last else { return Ok(None) };
+    let tolerance = options.gap * SLACK_GAP;
+    let met = |lower: f64, upper: f64| upper - lower <= tolerance;
+    let Closed { solution: game, lower, upper, .. } = close_game(&mut columns, options, observer, met)?;
     let (mixture, values) = columns.master.mix(task, &game.weights)?;
-    Ok(Some(Slack { lower: game.value, upper, mixture, values, prices: game.prices }))
+    Ok(Some(Slack { lower, upper, mixture, values, prices: game.prices }))
 }
 
 /// Proved upper bound on Σ w_i V_i of every policy, tight to the gap unless the observer stops it.
@@ -236,43 +222,84 @@ pub(crate) fn highest(
 ) -> Result<f64, SolveError> {
     let mut columns = ColumnGeneration::new(task, options)?;
     let tolerance = options.gap * task.weighted_range(weights);
-    close_bounds(&mut columns, options, tolerance, observer, |columns, upper| {
+    let met = |lower: f64, upper: f64| upper - lower <= tolerance;
+    let closed = close_bounds(&mut columns, options, observer, met, |columns, upper| {
         let round = columns.price(weights, upper - columns.master.best_value(weights))?;
-        Ok((columns.master.best_value(weights), round))
+        Ok((columns.master.best_value(weights), (), round))
+    })?;
+    Ok(closed.upper)
+}
+
+/// Rounds of the feasibility game, until its bounds are `done`.
+fn close_game(
+    columns: &mut ColumnGeneration<'_, '_>,
+    options: &SolveOptions,
+    observer: &mut Observer<'_>,
+    done: impl Fn(f64, f64) -> bool,
+) -> Result<Closed<Game>, SolveError> {
+    close_bounds(columns, options, observer, done, |columns, upper| {
+        let (game, round) = columns.price_game(upper)?;
+        Ok((game.value, game, round))
     })
 }
 
-/// Repeats a round, which gives a lower bound, until the bounds meet, no more columns are found, the
-/// rounds run out or the observer stops it. Returns the smallest upper bound.
-fn close_bounds<'t, 'm>(
+/// Bounds after the last round, and the solution over the columns that attains the lower one.
+struct Closed<T> {
+    solution: T,
+    lower: f64,
+    upper: f64,
+    end: End,
+}
+
+/// Reason why rounds ended.
+#[derive(PartialEq)]
+enum End {
+    NoColumns,
+    /// The bounds are as wanted, or the rounds ran out.
+    Done,
+    Stopped,
+}
+
+/// Repeats a round, which gives a lower bound and its solution, until the bounds are `done`, no more
+/// columns are found, the rounds run out or the observer stops it.
+fn close_bounds<'t, 'm, T>(
     columns: &mut ColumnGeneration<'t, 'm>,
     options: &SolveOptions,
-    tolerance: f64,
     observer: &mut Observer<'_>,
-    mut round: impl FnMut(&mut ColumnGeneration<'t, 'm>, f64) -> Result<(f64, Round), SolveError>,
-) -> Result<f64, SolveError> {
+    done: impl Fn(f64, f64) -> bool,
+    mut round: impl FnMut(&mut ColumnGeneration<'t, 'm>, f64) -> Result<(f64, T, Round), SolveError>,
+) -> Result<Closed<T>, SolveError> {
     let mut upper = f64::INFINITY;
     loop {
-        let (lower, Round { bound, more }) = round(columns, upper)?;
+        let (lower, solution, Round { bound, more }) = round(columns, upper)?;
         upper = upper.min(bound);
-        let done = !more || upper - lower <= tolerance || columns.rounds >= options.rounds;
-        if done || observer(&SolveRound::without_bounds(columns.rounds)).is_break() {
-            return Ok(upper);
-        }
+        let end = if !more {
+            End::NoColumns
+        } else if done(lower, upper) || columns.rounds >= options.rounds {
+            End::Done
+        } else if observer(&SolveRound { round: columns.rounds, ..Default::default() }).is_break() {
+            End::Stopped
+        } else {
+            continue;
+        };
+        return Ok(Closed { solution, lower, upper, end });
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test_models::{all_policies, model};
+    use crate::test_models::{all_policies, maximise_r0, model, of_choices};
     use crate::tuning::EXACT_PRICING_STATES;
+    use crate::vector::dot;
     use acrl::mixture::{best_mixture, game_value};
-    use acrl::{FiniteCmdp, Objective, Requirement, Specification};
+    use acrl::{Objective, Requirement, Specification};
     use proptest::prelude::*;
 
-    fn quiet(task: &FiniteTask<'_>) -> Solution {
-        solve(task, &SolveOptions::default(), &mut |_| ControlFlow::Continue(())).unwrap()
+    /// V₀ … V_m of every deterministic policy.
+    fn all_values(task: &FiniteTask<'_>) -> Vec<Vec<f64>> {
+        let values = |actions: &Vec<usize>| task.values(actions).unwrap().as_slice().to_vec();
+        all_policies(task.model()).iter().map(values).collect()
     }
 
     proptest! {
@@ -294,10 +321,9 @@ mod tests {
                 Some(objective), vec![Requirement::at_least("r1", c1).unwrap(), second.unwrap()]
             ).unwrap();
             let task = FiniteTask::new(&model, &specification).unwrap();
-            let values: Vec<Vec<f64>> =
-                all_policies(&model).iter().map(|actions| task.values(actions).unwrap().as_slice().to_vec()).collect();
+            let values = all_values(&task);
             let expected = best_mixture(&values, task.bounds());
-            match solve(&task, &options, &mut |_| ControlFlow::Continue(())).unwrap() {
+            match solve(&task, &options, &mut silent).unwrap() {
                 Solution::Optimal(optimum) => {
                     let best = expected.expect("enumeration finds a feasible mixture too");
                     prop_assert!((optimum.objective - best.value).abs() < 1e-6, "{} {}", optimum.objective, best.value);
@@ -316,10 +342,13 @@ mod tests {
                     // Irreducible: without any one of the set the others can be met.
                     let set: Vec<usize> =
                         (0..2).filter(|i| conflict.names.contains(&specification.names()[*i])).collect();
-                    prop_assert!(!feasible(&task.with(&specification.subset(&set)).unwrap(), &SolveOptions::default()).unwrap());
+                    let feasible = |set: &[usize]| {
+                        let task = task.with(&specification.subset(set)).unwrap();
+                        feasible(&task, &SolveOptions::default(), &mut silent).unwrap()
+                    };
+                    prop_assert!(!feasible(&set));
                     for i in &set {
-                        let rest: Vec<usize> = set.iter().copied().filter(|j| j != i).collect();
-                        prop_assert!(feasible(&task.with(&specification.subset(&rest)).unwrap(), &SolveOptions::default()).unwrap());
+                        prop_assert!(feasible(&set.iter().copied().filter(|j| j != i).collect::<Vec<_>>()));
                     }
                 }
             }
@@ -330,16 +359,12 @@ mod tests {
     #[test]
     fn stopped_conflict_analysis_is_still_a_proof() {
         let model = model(3);
-        let values = |task: &FiniteTask<'_>| -> Vec<Vec<f64>> {
-            all_policies(&model)
-                .iter()
-                .map(|actions| task.values(actions).unwrap().as_slice().to_vec())
-                .collect()
-        };
-        let requirements = ["r1", "r2", "r0"].map(|r| Requirement::at_least(r, 0.95).unwrap()).to_vec();
-        let specification = Specification::new(Some(Objective::maximize("r0")), requirements).unwrap();
+        let specification = maximise_r0(&["r1", "r2", "r0"].map(|reward| (reward, 0.95)));
         let task = FiniteTask::new(&model, &specification).unwrap();
-        let values = values(&task.in_model_units());
+        let units = task.in_model_units();
+        let values = all_values(&units);
+        let requirements: Vec<&[f64]> = values.iter().map(|v| &v[1..]).collect();
+        let best = game_value(&requirements, units.bounds(), units.scales()).unwrap();
         let (mut partial, mut whole) = (0, 0);
         for small in [0, EXACT_PRICING_STATES] {
             for rounds in 0..200 {
@@ -355,17 +380,10 @@ mod tests {
                     other => panic!("{other:?}"),
                 };
                 *(if conflict.complete { &mut whole } else { &mut partial }) += 1;
-                let asked: f64 =
-                    conflict.certificate.iter().zip(task.in_model_units().bounds()).map(|(y, c)| y * c).sum();
-                assert!(conflict.most < asked);
-                for v in &values {
-                    let priced: f64 = conflict.certificate.iter().zip(&v[1..]).map(|(y, v)| y * v).sum();
-                    assert!(priced <= conflict.most + 1e-9, "{priced} {conflict:?}");
-                }
+                let priced = |v: &[f64]| dot(&conflict.certificate, v);
+                assert!(conflict.most < priced(units.bounds()));
+                assert!(requirements.iter().all(|v| priced(v) <= conflict.most + 1e-9), "{conflict:?}");
                 // The relaxation is sufficient, though perhaps not minimal.
-                let game: Vec<Vec<f64>> = values.iter().map(|v| v[1..].to_vec()).collect();
-                let units = task.in_model_units();
-                let best = game_value(&game, units.bounds(), units.scales()).unwrap();
                 assert!(conflict.relaxation.uniform >= -best.value - 1e-9);
             }
         }
@@ -374,23 +392,13 @@ mod tests {
 
     #[test]
     fn degenerate_multipliers_have_a_range() {
-        // One state that pays 1 and one that pays 0 and r1 = 1; c = 0 is on the edge of binding.
-        let mut b = FiniteCmdp::builder(["r0", "r1"]);
-        b.state("A");
-        b.choice(0, "earn", &[(0, 1.0)], &[1.0, 0.0]);
-        b.choice(0, "serve", &[(0, 1.0)], &[0.0, 1.0]);
-        let model = b.build().unwrap();
+        // One action pays 1, the other 0 and r1 = 1; c = 0 is on the edge of binding.
+        let model =
+            of_choices(&[(0, "earn", &[(0, 1.0)], [1.0, 0.0]), (0, "serve", &[(0, 1.0)], [0.0, 1.0])]);
         let at = |c: f64| {
-            let requirement = Requirement::at_least("r1", c).unwrap();
-            let specification =
-                Specification::new(Some(Objective::maximize("r0")), vec![requirement]).unwrap();
-            let task = FiniteTask::new(&model, &specification).unwrap();
-            match quiet(&task) {
-                Solution::Optimal(optimum) => {
-                    (optimum.multiplier_ranges[0], optimum.multipliers_are_unique())
-                }
-                Solution::Infeasible(_) => panic!("feasible"),
-            }
+            let task = FiniteTask::new(&model, &maximise_r0(&[("r1", c)])).unwrap();
+            let optimum = optimum(&task, &SolveOptions::default(), &mut silent).unwrap().expect("feasible");
+            (optimum.multiplier_ranges[0], optimum.multipliers_are_unique())
         };
         let ((low, high), unique) = at(0.0);
         assert!(low.abs() < 1e-9 && (high - 1.0).abs() < 1e-9 && !unique, "{low} {high}");

@@ -7,6 +7,7 @@ use acrl::{Error, FiniteCmdp, Requirement, Specification, Values};
 
 use crate::evaluation::lu::Chain;
 use crate::graph::EndComponent;
+use crate::vector::dot;
 use crate::{Singular, Structure};
 
 /// Finite model and specification, with the rewards in the form r₀ … r_m of the paper.
@@ -73,10 +74,10 @@ impl<'a> FiniteTask<'a> {
         let same =
             |(a, b): (&Requirement, &Requirement)| a.reward() == b.reward() && a.direction() == b.direction();
         let (ours, theirs) = (self.specification.requirements(), specification.requirements());
-        let alike = self.specification.objective() == specification.objective()
+        if self.specification.objective() == specification.objective()
             && ours.len() == theirs.len()
-            && ours.iter().zip(theirs).all(same);
-        if alike {
+            && ours.iter().zip(theirs).all(same)
+        {
             let (specification, bounds) = (specification.clone(), specification.bounds());
             return Ok(Self { specification, bounds, ..self.clone() });
         }
@@ -171,22 +172,22 @@ impl<'a> FiniteTask<'a> {
     /// Σ w_i r_i of a choice.
     #[inline]
     pub(crate) fn weighted_reward(&self, choice: usize, weights: &[f64]) -> f64 {
-        self.rewards(choice).iter().zip(weights).map(|(r, w)| r * w).sum()
+        dot(self.rewards(choice), weights)
     }
 
     /// Distinct reward vectors r₁ … r_m over reachable states.
     pub fn reward_vectors(&self) -> Vec<Vec<f64>> {
         let choices = reachable_choices(self.model, &self.structure);
-        let mut seen = HashSet::new();
+        let mut known = HashSet::new();
         let mut bits = Vec::new();
         // Looked up before they are copied: most of them are repetitions.
-        let first = |c: &usize| {
+        let first = |rewards: &&[f64]| {
             bits.clear();
-            bits.extend(self.rewards(*c)[1..].iter().map(|r| r.to_bits()));
-            !seen.contains(&bits) && seen.insert(bits.clone())
+            bits.extend(rewards.iter().map(|r| r.to_bits()));
+            !known.contains(&bits) && known.insert(bits.clone())
         };
-        let mut vectors: Vec<Vec<f64>> =
-            choices.filter(first).map(|c| self.rewards(c)[1..].to_vec()).collect();
+        let rewards = choices.map(|c| &self.rewards(c)[1..]);
+        let mut vectors: Vec<Vec<f64>> = rewards.filter(first).map(<[f64]>::to_vec).collect();
         vectors.sort_by(|a, b| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal));
         vectors.dedup();
         vectors
@@ -195,16 +196,14 @@ impl<'a> FiniteTask<'a> {
     /// V₀ … V_m of the deterministic policy that takes action number `actions[s]` in state s, from the
     /// initial distribution.
     pub fn values(&self, actions: &[usize]) -> Result<Values, Singular> {
-        let chain = Chain::of_actions(self.model, actions)?;
-        self.average(&chain, |i, s| self.rewards(self.model.choices(s).start + actions[s])[i])
+        self.average(&Chain::of_actions(self.model, actions)?, |i| self.policy_rewards(actions, i))
     }
 
     /// Recurrent classes of a deterministic policy, each with its states and its V₀ … V_m.
     pub fn classes(&self, actions: &[usize]) -> Result<Vec<(Vec<usize>, Values)>, Singular> {
         let chain = Chain::of_actions(self.model, actions)?;
-        let reward = |i: usize, s: usize| self.rewards(self.model.choices(s).start + actions[s])[i];
-        let rewards = |i: usize| (0..actions.len()).map(|s| reward(i, s)).collect::<Vec<_>>();
-        let gains: Vec<Vec<f64>> = (0..=self.len()).map(|i| chain.gain_and_bias(&rewards(i)).0).collect();
+        let gain = |i: usize| chain.gain_and_bias(&self.policy_rewards(actions, i)).0;
+        let gains: Vec<Vec<f64>> = (0..=self.len()).map(gain).collect();
         let values = |s: usize| Values::new(gains.iter().map(|g| g[s]).collect()).map_err(|_| Singular);
         chain.recurrent_classes().map(|states| Ok((states.to_vec(), values(states[0])?))).collect()
     }
@@ -213,7 +212,9 @@ impl<'a> FiniteTask<'a> {
     /// `weights[c]`, from the initial distribution.
     pub fn values_of_randomised(&self, weights: &[f64]) -> Result<Values, Singular> {
         let chain = Chain::of_weights(self.model, weights)?;
-        self.average(&chain, |i, s| self.model.choices(s).map(|c| weights[c] * self.rewards(c)[i]).sum())
+        let reward =
+            |i: usize, s: usize| self.model.choices(s).map(|c| weights[c] * self.rewards(c)[i]).sum::<f64>();
+        self.average(&chain, |i| (0..self.model.states()).map(|s| reward(i, s)).collect())
     }
 
     /// Occupancy measure of a deterministic policy: the long-run share of time spent on each choice.
@@ -226,9 +227,16 @@ impl<'a> FiniteTask<'a> {
         Ok(occupancy)
     }
 
-    fn average(&self, chain: &Chain, reward: impl Fn(usize, usize) -> f64) -> Result<Values, Singular> {
+    /// r_i in each state under a deterministic policy.
+    pub(crate) fn policy_rewards(&self, actions: &[usize], i: usize) -> Vec<f64> {
+        let reward = |(s, a): (usize, &usize)| self.rewards(self.model.choices(s).start + a)[i];
+        actions.iter().enumerate().map(reward).collect()
+    }
+
+    /// Long-run averages of `rewards(i)`, from the initial distribution.
+    fn average(&self, chain: &Chain, rewards: impl Fn(usize) -> Vec<f64>) -> Result<Values, Singular> {
         let frequencies = chain.frequencies(self.model.initial());
-        let value = |i| frequencies.iter().enumerate().map(|(s, f)| f * reward(i, s)).sum();
+        let value = |i| frequencies.iter().zip(rewards(i)).map(|(f, r)| f * r).sum();
         Values::new((0..=self.len()).map(value).collect()).map_err(|_| Singular)
     }
 }

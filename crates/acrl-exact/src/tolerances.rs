@@ -29,15 +29,15 @@ pub(crate) const SLACK_GAP: f64 = 1e-3;
 /// of the gap to the master program.
 pub(crate) const EVALUATION_SHARE: f64 = 0.02;
 /// While the bounds are far apart an evaluation to this share of their distance is enough.
-pub(crate) const COARSE_EVALUATION: f64 = 0.05;
+pub(crate) const EARLY_EVALUATION: f64 = 0.05;
 /// Values are evaluated to this precision where the requirements alone are priced.
 pub(crate) const FEASIBILITY_EVALUATION: f64 = 1e-10;
-/// The finest and the coarsest precision that an evaluation is run to.
+/// The highest and the lowest precision that an evaluation is run to.
 pub(crate) const EVALUATION_RANGE: (f64, f64) = (1e-12, 1e-3);
 /// The columns of the mixture are re-evaluated when their errors make up this share of the gap.
 pub(crate) const ERROR_SHARE: f64 = 0.2;
 /// A re-evaluation counts if it reduces an error at least to this share.
-pub(crate) const REFINED_ERROR: f64 = 0.5;
+pub(crate) const REEVALUATED_ERROR: f64 = 0.5;
 
 /// Level method: the projection may miss the level by this share of the descent.
 pub(crate) const LEVEL_MISS: f64 = 1e-3;

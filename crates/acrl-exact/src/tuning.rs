@@ -41,7 +41,7 @@ pub(crate) const FAST_MIXING_SWEEPS: usize = 8;
 /// at 100 per state, if that is more), so that a region that a policy hardly ever leaves does not
 /// dominate.
 pub(crate) const VALUE_LIMIT: f64 = 1e6;
-/// See [`VALUE_LIMIT`].
+/// The least [`VALUE_LIMIT`], per state.
 pub(crate) const VALUE_LIMIT_PER_STATE: f64 = 100.0;
 /// Modified policy iteration: the growth of the value limit after rounds without progress.
 pub(crate) const VALUE_LIMIT_GROWTH: f64 = 1e3;
@@ -71,8 +71,8 @@ pub(crate) const FACTOR_BUDGET: usize = 250_000_000;
 pub(crate) const REDIRECT_FACTOR_BUDGET: usize = 125_000_000;
 /// Reference states tried by an evaluation.
 pub(crate) const REFERENCE_ATTEMPTS: usize = 4;
-/// Longest simulated walk to find a state that is visited often.
-pub(crate) const MAX_WALK: usize = 1_000_000;
+/// Most steps of the simulation that finds a state that is visited often.
+pub(crate) const MAX_SIMULATED_STEPS: usize = 1_000_000;
 /// Iterations after which a chain counts as mixing too slowly for iterative evaluation.
 pub(crate) const MAX_ITERATIONS: usize = 100;
 /// Gauss–Seidel iterations before each Jacobi iteration, which gives the error.
@@ -115,13 +115,13 @@ pub(crate) const MIN_REDIRECT_SWEEPS: usize = 50;
 pub(crate) const REDIRECT_WORK: usize = 2_000_000_000;
 /// Numbers that the optimality cones of an exact policy may hold: 128 MB.
 pub(crate) const CONE_MEMORY: usize = 16_000_000;
-/// Time sharing: the first round is BASE + PER_SIDE·√n steps, about the time of a way through the
-/// model; round k is k^GROWTH times as long.
+/// Time sharing: the first round is ROUND_BASE + ROUND_PER_SIDE·√n steps, about the time to cross the
+/// model.
 pub(crate) const ROUND_BASE: f64 = 50.0;
-/// See [`ROUND_BASE`].
+/// Steps of the first round per √n, see [`ROUND_BASE`].
 pub(crate) const ROUND_PER_SIDE: f64 = 40.0;
-/// See [`ROUND_BASE`]: the share of time lost in switching and the share by which a running average
-/// is off both go to 0.
+/// Time sharing: round k is k^ROUND_GROWTH times as long as the first, so that the share of time lost
+/// in switching and the error of a running average both go to 0.
 pub(crate) const ROUND_GROWTH: f64 = 2.0 / 3.0;
 /// Time sharing: a round is at least this many times as long as the shortest block.
 pub(crate) const SHORTEST_BLOCKS: f64 = 4.0;

@@ -13,6 +13,7 @@ use crate::FiniteTask;
 use crate::pricing::Column;
 use crate::tolerances::{LEVEL_MISS, LEVEL_ROUNDING};
 use crate::tuning::PROJECTION_PASSES;
+use crate::vector::dot;
 
 /// Multipliers tried so far, each in units of its reward's range.
 #[derive(Default)]
@@ -44,14 +45,9 @@ impl LevelMethod {
         share: f64,
     ) -> Result<Multipliers, Error> {
         let (scales, bounds) = (task.scales(), task.bounds());
-        let cut = |column: &Column| Cut {
-            objective: column.values[0],
-            slacks: column.values[1..]
-                .iter()
-                .zip(bounds)
-                .zip(scales)
-                .map(|((v, c), r)| (v - c) / r)
-                .collect(),
+        let cut = |column: &Column| {
+            let slacks = column.values[1..].iter().zip(bounds).zip(scales).map(|((v, c), r)| (v - c) / r);
+            Cut { objective: column.values[0], slacks: slacks.collect() }
         };
         let cuts: Vec<Cut> = columns.iter().map(cut).collect();
         let minimiser: Vec<f64> = best.multipliers.iter().zip(scales).map(|(l, r)| l * r).collect();
@@ -108,10 +104,6 @@ fn project(centre: &[f64], cuts: &[Cut], level: f64, tolerance: f64) -> Vec<f64>
     }
     point.iter_mut().for_each(|x| *x = x.max(0.0));
     point
-}
-
-fn dot(x: &[f64], y: &[f64]) -> f64 {
-    x.iter().zip(y).map(|(x, y)| x * y).sum()
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use acrl::mixture::{Game, Mixture, best_mixture, game_value};
 use crate::pricing::{Column, ColumnPolicy};
 use crate::solution::MixturePolicy;
 use crate::tolerances::{FEASIBILITY, MAX_COLUMN_ERROR, MIN_WEIGHT, SAME_VALUES, VALUE_ROUNDING};
+use crate::vector::dot;
 use crate::{FiniteTask, SolveError};
 
 /// Columns generated so far.
@@ -62,14 +63,12 @@ impl Master {
 
     /// Largest Σ w_i V_i of a column.
     pub(crate) fn best_value(&self, weights: &[f64]) -> f64 {
-        let value = |column: &Column| column.values.iter().zip(weights).map(|(v, w)| v * w).sum::<f64>();
-        self.columns.iter().map(value).fold(f64::NEG_INFINITY, f64::max)
+        self.columns.iter().map(|column| dot(&column.values, weights)).fold(f64::NEG_INFINITY, f64::max)
     }
 
     /// Error of the mixture's Lagrangian that the errors of its columns allow.
     pub(crate) fn error(&self, mixture: &[f64], weights: &[f64]) -> f64 {
-        let error = |column: &Column| column.errors.iter().zip(weights).map(|(e, w)| e * w).sum::<f64>();
-        mixture.iter().zip(&self.columns).map(|(p, column)| p * error(column)).sum()
+        mixture.iter().zip(&self.columns).map(|(p, column)| p * dot(&column.errors, weights)).sum()
     }
 
     /// Policies with positive weight, and the values of their mixture.

@@ -15,9 +15,10 @@ use crate::pricing::{
     lagrangian_weights, priced_bounds,
 };
 use crate::tolerances::{
-    BOUND_SHIFT, EVALUATION_RANGE, EVALUATION_SHARE, MIN_OBJECTIVE_SHARE, REFINED_ERROR,
+    BOUND_SHIFT, EVALUATION_RANGE, EVALUATION_SHARE, MIN_OBJECTIVE_SHARE, REEVALUATED_ERROR,
 };
 use crate::tuning::{OBJECTIVE_ROUNDS, OBJECTIVE_SHARE};
+use crate::vector::dot;
 use crate::{FiniteTask, SolveError, SolveOptions};
 
 pub(crate) use level::LevelMethod;
@@ -55,11 +56,12 @@ impl<'t, 'm> ColumnGeneration<'t, 'm> {
         let mut this = Self { task, oracle, master: Master::default(), rounds: 0, precision };
         if large.is_some() {
             this.price(&vec![1.0; task.len() + 1], f64::INFINITY)?;
-        } else {
-            for i in 0..=task.len() {
-                let weights: Vec<f64> = (0..=task.len()).map(|j| if i == j { 1.0 } else { 0.0 }).collect();
-                this.price(&weights, f64::INFINITY)?;
-            }
+            return Ok(this);
+        }
+        for i in 0..=task.len() {
+            let mut weights = vec![0.0; task.len() + 1];
+            weights[i] = 1.0;
+            this.price(&weights, f64::INFINITY)?;
         }
         Ok(this)
     }
@@ -103,14 +105,13 @@ impl<'t, 'm> ColumnGeneration<'t, 'm> {
         weights.extend_from_slice(&game.prices);
         let with_objective = self.is_approximate() && task.has_objective() && self.rounds <= OBJECTIVE_ROUNDS;
         if with_objective {
-            let total: f64 = game.prices.iter().zip(&task.ranges()[1..]).map(|(y, r)| y * r).sum();
-            weights[0] = OBJECTIVE_SHARE * total / task.objective_scale();
+            weights[0] = OBJECTIVE_SHARE * dot(&game.prices, task.scales()) / task.objective_scale();
         }
         let Round { bound, more } = self.price(&weights, upper - game.value)?;
         // A bound on objective and requirements together is none on the requirements.
         let bound = if with_objective { f64::INFINITY } else { bound };
-        let priced: f64 = game.prices.iter().zip(task.bounds()).map(|(y, c)| y * c).sum();
-        Ok((game, Round { bound: bound - priced, more }))
+        let bound = bound - dot(&game.prices, task.bounds());
+        Ok((game, Round { bound, more }))
     }
 
     /// Multipliers at which to price next: those of the master program, or a point of the level method
@@ -132,24 +133,24 @@ impl<'t, 'm> ColumnGeneration<'t, 'm> {
 
     /// Re-evaluates the policies of a mixture whose values are not known well enough; returns whether
     /// any values improved.
-    pub(crate) fn refine(&mut self, mixture: &[f64], weights: &[f64]) -> bool {
+    pub(crate) fn reevaluate(&mut self, mixture: &[f64], weights: &[f64]) -> bool {
         let task = self.task;
         let precision = (self.precision / task.weighted_range(weights)).max(EVALUATION_RANGE.0);
-        let mut refined = false;
+        let mut improved = false;
         let used = self.master.columns.iter_mut().zip(mixture).filter(|(_, p)| **p > 0.0);
         for (column, _) in used {
-            let coarse = |(e, range): (&f64, &f64)| *e > precision * range;
-            // With several recurrent classes the evaluation might settle on another one.
+            let imprecise = |(e, range): (&f64, &f64)| *e > precision * range;
+            // With several recurrent classes the evaluation might choose another one.
             if let ColumnPolicy::Component(policy) = &column.policy
                 && !policy.has_several_classes()
-                && column.errors.iter().zip(task.ranges()).any(coarse)
-                && let Some((values, errors)) = self.oracle.refine(task, policy, weights, precision)
-                && errors.iter().zip(&column.errors).any(|(new, old)| *new < REFINED_ERROR * old)
+                && column.errors.iter().zip(task.ranges()).any(imprecise)
+                && let Some((values, errors)) = self.oracle.reevaluate(task, policy, weights, precision)
+                && errors.iter().zip(&column.errors).any(|(new, old)| *new < REEVALUATED_ERROR * old)
             {
-                (column.values, column.errors, refined) = (values, errors, true);
+                (column.values, column.errors, improved) = (values, errors, true);
             }
         }
-        refined
+        improved
     }
 
     /// Switches from exact pricing to modified policy iteration: where a model nearly falls into several

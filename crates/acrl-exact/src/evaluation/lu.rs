@@ -7,7 +7,7 @@ use faer::sparse::linalg::solvers::Lu;
 use faer::sparse::{SparseColMat, Triplet};
 use faer::{Conj, MatMut};
 
-use crate::graph::strong_components;
+use crate::graph::recurrent_classes;
 
 /// Evaluation equations of a policy that cannot be solved in floating point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -49,24 +49,91 @@ struct RecurrentClass {
 impl Chain {
     /// Chain of the deterministic policy that takes action number `actions[s]` in state s.
     pub(crate) fn of_actions(model: &FiniteCmdp, actions: &[usize]) -> Result<Self, Singular> {
-        let mut rows = Rows::default();
-        for (s, action) in actions.iter().enumerate() {
-            rows.add(model, model.choices(s).start + action, 1.0);
-            rows.end();
-        }
-        rows.factorise()
+        Self::new(model, |s| [(model.choices(s).start + actions[s], 1.0)])
     }
 
     /// Chain of a randomised policy that takes choice number c with probability `weights[c]`.
     pub(crate) fn of_weights(model: &FiniteCmdp, weights: &[f64]) -> Result<Self, Singular> {
-        let mut rows = Rows::default();
-        for s in 0..model.states() {
-            for choice in model.choices(s).filter(|&c| weights[c] > 0.0) {
-                rows.add(model, choice, weights[choice]);
+        let positive = |&c: &usize| weights[c] > 0.0;
+        Self::new(model, |s| model.choices(s).filter(positive).map(|c| (c, weights[c])))
+    }
+
+    /// Chain of a policy, from the choices that it takes in each state and their probabilities.
+    fn new<I: IntoIterator<Item = (usize, f64)>>(
+        model: &FiniteCmdp,
+        choices: impl Fn(usize) -> I,
+    ) -> Result<Self, Singular> {
+        let n = model.states();
+        let mut chain = Self {
+            first: vec![0],
+            targets: Vec::new(),
+            probabilities: Vec::new(),
+            classes: Vec::new(),
+            class_of: vec![None; n],
+            transient: Vec::new(),
+            transient_lu: None,
+            stay: Vec::new(),
+            absorption: Vec::new(),
+        };
+        for s in 0..n {
+            for (choice, weight) in choices(s) {
+                let choice = model.choice(choice);
+                chain.targets.extend(choice.targets.iter().map(|&t| t as usize));
+                chain.probabilities.extend(choice.probabilities.iter().map(|p| weight * p));
             }
-            rows.end();
+            chain.first.push(chain.targets.len());
         }
-        rows.factorise()
+        let successors = |s: usize| &chain.targets[chain.first[s]..chain.first[s + 1]];
+        let (classes, transient) = recurrent_classes(n, successors);
+        chain.transient = transient;
+        let mut position = vec![usize::MAX; n];
+        for mut states in classes {
+            states.sort_unstable();
+            let class = chain.classes.len();
+            for (i, &s) in states.iter().enumerate() {
+                (position[s], chain.class_of[s]) = (i, Some(class));
+            }
+            chain.classes.push(chain.recurrent_class(states, &position)?);
+        }
+        position.fill(usize::MAX);
+        chain.factorise_transient(position)?;
+        Ok(chain)
+    }
+
+    /// Class of these states, which are sorted; `position` is that of each among them.
+    fn recurrent_class(&self, states: Vec<usize>, position: &[usize]) -> Result<RecurrentClass, Singular> {
+        let mut triplets = Vec::new();
+        for (i, &s) in states.iter().enumerate() {
+            triplets.push(Triplet { row: i, col: 0, val: 1.0 });
+            let off_reference = self.generator(s).filter(|(t, _)| position[*t] != 0);
+            triplets.extend(off_reference.map(|(t, p)| Triplet { row: i, col: position[t], val: -p }));
+        }
+        let mut stationary = vec![0.0; states.len()];
+        stationary[0] = 1.0;
+        let lu = if states.len() > 1 { factorise(states.len(), &triplets)? } else { None };
+        if let Some(lu) = &lu {
+            lu.solve_transpose_in_place_with_conj(Conj::No, column(&mut stationary));
+        }
+        Ok(RecurrentClass { states, lu, stationary })
+    }
+
+    /// Factorises I − P on the transient states; `position` is scratch, filled with [`usize::MAX`].
+    fn factorise_transient(&mut self, mut position: Vec<usize>) -> Result<(), Singular> {
+        self.transient.sort_unstable();
+        self.transient.iter().enumerate().for_each(|(i, &s)| position[s] = i);
+        self.stay = self.transient.iter().map(|&s| 1.0 / self.leaving(s)).collect();
+        let mut triplets = Vec::new();
+        for (i, (&s, stay)) in self.transient.iter().zip(&self.stay).enumerate() {
+            let inside = self.generator(s).filter(|(t, _)| position[*t] != usize::MAX);
+            triplets.extend(inside.map(|(t, p)| Triplet { row: i, col: position[t], val: -p * stay }));
+        }
+        self.transient_lu = factorise(self.transient.len(), &triplets)?;
+        let into_classes =
+            |s: usize| self.row(s).filter(|(t, _)| position[*t] == usize::MAX).map(|(_, p)| p).sum::<f64>();
+        let absorption = self.transient.iter().zip(&self.stay).map(|(&s, stay)| stay * into_classes(s));
+        self.absorption = absorption.collect();
+        solve(self.transient_lu.as_ref(), &mut self.absorption);
+        Ok(())
     }
 
     fn states(&self) -> usize {
@@ -217,98 +284,6 @@ impl Chain {
     }
 }
 
-/// Rows of a chain, before factorisation.
-#[derive(Default)]
-struct Rows {
-    first: Vec<usize>,
-    targets: Vec<usize>,
-    probabilities: Vec<f64>,
-}
-
-impl Rows {
-    fn add(&mut self, model: &FiniteCmdp, choice: usize, weight: f64) {
-        let choice = model.choice(choice);
-        self.targets.extend(choice.targets.iter().map(|&t| t as usize));
-        self.probabilities.extend(choice.probabilities.iter().map(|p| weight * p));
-    }
-
-    fn end(&mut self) {
-        if self.first.is_empty() {
-            self.first.push(0);
-        }
-        self.first.push(self.targets.len());
-    }
-
-    fn factorise(self) -> Result<Chain, Singular> {
-        let n = self.first.len() - 1;
-        let successors = |s: usize| &self.targets[self.first[s]..self.first[s + 1]];
-        let mut chain = Chain {
-            classes: Vec::new(),
-            class_of: vec![None; n],
-            transient: Vec::new(),
-            transient_lu: None,
-            stay: Vec::new(),
-            absorption: Vec::new(),
-            first: Vec::new(),
-            targets: Vec::new(),
-            probabilities: Vec::new(),
-        };
-        for states in strong_components(n, successors) {
-            let inside: std::collections::HashSet<usize> = states.iter().copied().collect();
-            let closed = states.iter().all(|&s| successors(s).iter().all(|t| inside.contains(t)));
-            if closed {
-                let class = chain.classes.len();
-                states.iter().for_each(|&s| chain.class_of[s] = Some(class));
-                chain.classes.push(RecurrentClass { states, lu: None, stationary: Vec::new() });
-            } else {
-                chain.transient.extend(states);
-            }
-        }
-        chain.transient.sort_unstable();
-        (chain.first, chain.targets, chain.probabilities) = (self.first, self.targets, self.probabilities);
-
-        let mut position = vec![usize::MAX; n];
-        let mut classes = std::mem::take(&mut chain.classes);
-        for class in &mut classes {
-            class.states.sort_unstable();
-            class.states.iter().enumerate().for_each(|(i, &s)| position[s] = i);
-            let mut triplets = Vec::new();
-            for (i, &s) in class.states.iter().enumerate() {
-                triplets.push(Triplet { row: i, col: 0, val: 1.0 });
-                let off_reference = chain.generator(s).filter(|(t, _)| position[*t] != 0);
-                triplets.extend(off_reference.map(|(t, p)| Triplet { row: i, col: position[t], val: -p }));
-            }
-            class.stationary = vec![0.0; class.states.len()];
-            class.stationary[0] = 1.0;
-            if class.states.len() > 1 {
-                class.lu = factorise(class.states.len(), &triplets)?;
-                if let Some(lu) = &class.lu {
-                    lu.solve_transpose_in_place_with_conj(Conj::No, column(&mut class.stationary));
-                }
-            }
-        }
-        chain.classes = classes;
-        position.fill(usize::MAX);
-        chain.transient.iter().enumerate().for_each(|(i, &s)| position[s] = i);
-        let mut triplets = Vec::new();
-        for (i, &s) in chain.transient.iter().enumerate() {
-            let inside = chain.generator(s).filter(|(t, _)| position[*t] != usize::MAX);
-            let stay = 1.0 / chain.leaving(s);
-            triplets.extend(inside.map(|(t, p)| Triplet { row: i, col: position[t], val: -p * stay }));
-            chain.stay.push(stay);
-        }
-        chain.transient_lu = factorise(chain.transient.len(), &triplets)?;
-        let into_classes = |&s: &usize| {
-            let leaving = chain.row(s).filter(|(t, _)| position[*t] == usize::MAX);
-            leaving.map(|(_, p)| p).sum::<f64>()
-        };
-        chain.absorption =
-            chain.transient.iter().zip(&chain.stay).map(|(s, stay)| stay * into_classes(s)).collect();
-        solve(chain.transient_lu.as_ref(), &mut chain.absorption);
-        Ok(chain)
-    }
-}
-
 /// Factorised matrix with the given entries, duplicates added; `None` if empty.
 fn factorise(n: usize, entries: &[Triplet<usize, usize, f64>]) -> Result<Option<Lu<usize, f64>>, Singular> {
     if n == 0 {
@@ -333,23 +308,22 @@ fn column(x: &mut [f64]) -> MatMut<'_, f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::test_models::of_choices;
 
     /// Recurrent classes {0} and {1, 2}, and a transient state 3 that leads to either.
-    fn chain() -> (FiniteCmdp, Chain) {
-        let mut b = FiniteCmdp::builder(["x"]);
-        (0..4).for_each(|s| _ = b.state(s.to_string()));
-        b.choice(0, "a", &[(0, 1.0)], &[3.0]);
-        b.choice(1, "a", &[(2, 1.0)], &[1.0]);
-        b.choice(2, "a", &[(1, 0.5), (2, 0.5)], &[0.0]);
-        b.choice(3, "a", &[(0, 0.25), (1, 0.25), (3, 0.5)], &[8.0]);
-        let model = b.build().unwrap();
-        let chain = Chain::of_actions(&model, &[0; 4]).unwrap();
-        (model, chain)
+    fn chain() -> Chain {
+        let model = of_choices(&[
+            (0, "a", &[(0, 1.0)], [3.0]),
+            (1, "a", &[(2, 1.0)], [1.0]),
+            (2, "a", &[(1, 0.5), (2, 0.5)], [0.0]),
+            (3, "a", &[(0, 0.25), (1, 0.25), (3, 0.5)], [8.0]),
+        ]);
+        Chain::of_actions(&model, &[0; 4]).unwrap()
     }
 
     #[test]
     fn gain_and_bias_solve_their_equations() {
-        let (_, chain) = chain();
+        let chain = chain();
         let r = [3.0, 1.0, 0.0, 8.0];
         let (g, h) = chain.gain_and_bias(&r);
         let third = 1.0 / 3.0;
@@ -364,7 +338,7 @@ mod tests {
 
     #[test]
     fn frequencies_follow_the_absorption_probabilities() {
-        let (_, chain) = chain();
+        let chain = chain();
         let f = chain.frequencies(&[(3, 1.0)]);
         for (f, expected) in f.iter().zip([0.5, 0.5 / 3.0, 1.0 / 3.0, 0.0]) {
             assert!((f - expected).abs() < 1e-14, "{f} {expected}");
@@ -373,7 +347,7 @@ mod tests {
 
     #[test]
     fn hitting_times_are_expectations_or_infinite() {
-        let (_, chain) = chain();
+        let chain = chain();
         let times = chain.hitting_times(&[false, true, false, false]).unwrap();
         assert!(times[0].is_infinite() && times[3].is_infinite());
         assert!((times[2] - 2.0).abs() < 1e-14 && times[1] == 0.0);
@@ -381,13 +355,11 @@ mod tests {
 
     #[test]
     fn randomised_policies_mix_their_choices() {
-        let mut b = FiniteCmdp::builder(["x"]);
-        b.state("0");
-        b.state("1");
-        b.choice(0, "stay", &[(0, 1.0)], &[1.0]);
-        b.choice(0, "go", &[(1, 1.0)], &[1.0]);
-        b.choice(1, "back", &[(0, 1.0)], &[0.0]);
-        let model = b.build().unwrap();
+        let model = of_choices(&[
+            (0, "stay", &[(0, 1.0)], [1.0]),
+            (0, "go", &[(1, 1.0)], [1.0]),
+            (1, "back", &[(0, 1.0)], [0.0]),
+        ]);
         let chain = Chain::of_weights(&model, &[0.5, 0.5, 1.0]).unwrap();
         let (g, _) = chain.gain_and_bias(&[1.0, 0.0]);
         assert!((g[0] - 2.0 / 3.0).abs() < 1e-14 && (g[1] - g[0]).abs() < 1e-14);

@@ -11,6 +11,7 @@ pub(crate) mod lu;
 use crate::graph::EndComponent;
 use crate::tolerances::{NEVER, UNKNOWN_CLASS};
 use crate::tuning::FACTOR_BUDGET;
+use crate::vector::dot;
 use gth::ordering::Graph;
 use gth::{GthEvaluator, LOSS, RHS, Rhs, Symbolic, TIME};
 use iterate::Iteration;
@@ -52,13 +53,13 @@ impl Evaluated {
         for (group, (bias, weights)) in self.bias.iter().zip(weights.chunks(GROUP)).enumerate() {
             let time_cost = if group == 0 { time_cost } else { 0.0 };
             for (out, bias) in out.iter_mut().zip(bias) {
-                *out += bias.iter().zip(weights).map(|(h, w)| h * w).sum::<f64>() - time_cost * bias[TIME];
+                *out += dot(bias, weights) - time_cost * bias[TIME];
             }
         }
         let lost = self.bias[0].iter().enumerate().filter(|(_, h)| h[LOSS] > NEVER);
         for (s, h) in lost {
             let reach = self.reach.get(s).map_or(&[][..], |reach| reach);
-            out[s] += reach.iter().zip(worth).map(|(p, x)| p * x).sum::<f64>();
+            out[s] += dot(reach, worth);
             if h[LOSS] - reach.iter().sum::<f64>() > UNKNOWN_CLASS {
                 out[s] = f64::NEG_INFINITY;
             }
@@ -148,6 +149,7 @@ fn group_rewards(rewards: &[f64], begin: usize) -> Rhs {
 mod tests {
     use super::*;
     use crate::evaluation::gth::{Elimination, Workspace};
+    use crate::test_models::whole_component;
     use acrl::FiniteCmdp;
 
     /// Random walk on a ring, with mixing time of order n²; reward 1 in a quarter of it.
@@ -163,7 +165,7 @@ mod tests {
 
     fn evaluate(evaluator: &mut Evaluator, n: usize) -> Option<Evaluated> {
         let model = ring(n);
-        let component = EndComponent::new(&model, &(0..n).collect::<Vec<_>>());
+        let component = whole_component(&model);
         let policy: Vec<u32> = (0..n as u32).collect();
         evaluator.evaluate(&component, &policy, &|c| model.choice(c).rewards, &[1e-9], &[1.0])
     }
@@ -193,41 +195,25 @@ mod tests {
     }
 
     /// Two nearly closed sets: the one with reward is left once in 10²⁰ steps, the other once in 10⁷⁰, so
-    /// only the latter is a recurrent class. The simulated walk starts in the first.
+    /// only the latter is a recurrent class. The simulation starts in the first.
     #[test]
     fn nearly_absorbing_transient_sets_are_not_recurrent_classes() {
         let mut b = FiniteCmdp::builder(["r0"]);
         (0..400).for_each(|s| _ = b.state(s.to_string()));
         for s in 0..400usize {
             let (rewarded, boundary) = (s < 200, s == 199 || s == 200);
-            let near = |t: usize| (t < 200) == rewarded;
-            let mut to: Vec<(usize, f64)> = [s.wrapping_sub(1), s + 1]
-                .into_iter()
-                .filter(|&t| t < 400)
-                .map(|t| {
-                    (
-                        t,
-                        if near(t) {
-                            0.5
-                        } else if rewarded {
-                            1e-20
-                        } else {
-                            1e-70
-                        },
-                    )
-                })
-                .collect();
+            let leave = if rewarded { 1e-20 } else { 1e-70 };
+            let near = [s.wrapping_sub(1), s + 1].into_iter().filter(|&t| t < 400);
+            let mut to: Vec<_> = near.map(|t| (t, if (t < 200) == rewarded { 0.5 } else { leave })).collect();
             // Reflection at the ends and at the boundary of the sets.
-            let stay = if s == 0 || s == 399 || boundary { 0.5 } else { 0.0 };
-            to.extend((stay > 0.0).then_some((s, stay)));
+            to.extend((s == 0 || s == 399 || boundary).then_some((s, 0.5)));
             b.choice(s, "walk", &to, &[f64::from(rewarded)]);
         }
         let model = b.build().unwrap();
-        let component = EndComponent::new(&model, &(0..400).collect::<Vec<_>>());
+        let component = whole_component(&model);
         let policy: Vec<u32> = (0..400).collect();
-        let evaluated = Evaluator::new()
-            .evaluate(&component, &policy, &|c| model.choice(c).rewards, &[1e-9], &[1.0])
-            .unwrap();
+        let reward = |c: usize| model.choice(c).rewards;
+        let evaluated = Evaluator::new().evaluate(&component, &policy, &reward, &[1e-9], &[1.0]).unwrap();
         assert!(evaluated.values[0].abs() < 1e-12 && evaluated.errors[0] < 1e-9 && evaluated.root >= 200);
     }
 
@@ -248,11 +234,8 @@ mod tests {
         let elimination = Elimination::new(&symbolic, row, 30, &mut Workspace::default());
         let reward = |s: usize| if s == 7 { 0.5 } else { 0.3 };
         let evaluation = elimination.evaluate(row, |s| group_rewards(&[reward(s)], 0));
-        let others: Vec<RecurrentClass> = evaluation
-            .others
-            .iter()
-            .map(|(root, gain)| RecurrentClass { root: *root, values: vec![gain[0]] })
-            .collect();
+        let class = |(root, gain): &(usize, Rhs)| RecurrentClass { root: *root, values: vec![gain[0]] };
+        let others: Vec<RecurrentClass> = evaluation.others.iter().map(class).collect();
         let roots: Vec<usize> = others.iter().map(|class| class.root).collect();
         assert!(roots.contains(&7) && roots.contains(&50));
         let worth: Vec<f64> = roots.iter().map(|&root| if root == 7 { 3.0 } else { -2.0 }).collect();

@@ -131,18 +131,19 @@ fn end_components(model: &FiniteCmdp, reachable: Components) -> Vec<Vec<usize>> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::graph::{almost_surely_reaching, strong_components};
+    use crate::graph::almost_surely_reaching;
+    use crate::graph::scc::strong_components;
+    use crate::test_models::{of_choices, random_model};
 
     #[test]
     fn absorbing_states_are_end_components_and_a_hub_is_not() {
-        let mut b = FiniteCmdp::builder(["x"]);
-        (0..4).for_each(|s| _ = b.state(s.to_string()));
-        b.choice(0, "left", &[(1, 1.0)], &[0.0]);
-        b.choice(0, "right", &[(2, 1.0)], &[0.0]);
-        b.choice(1, "stay", &[(1, 1.0)], &[0.0]);
-        b.choice(2, "stay", &[(2, 1.0)], &[0.0]);
-        b.choice(3, "unreachable", &[(3, 1.0)], &[0.0]);
-        let structure = Structure::new(&b.build().unwrap());
+        let structure = Structure::new(&of_choices(&[
+            (0, "left", &[(1, 1.0)], [0.0]),
+            (0, "right", &[(2, 1.0)], [0.0]),
+            (1, "stay", &[(1, 1.0)], [0.0]),
+            (2, "stay", &[(2, 1.0)], [0.0]),
+            (3, "unreachable", &[(3, 1.0)], [0.0]),
+        ]));
         assert_eq!(structure.end_components, vec![vec![1], vec![2]]);
         assert_eq!(structure.reachable, [true, true, true, false]);
         assert!(!structure.is_communicating());
@@ -150,11 +151,10 @@ mod tests {
 
     #[test]
     fn choices_that_may_leave_are_not_part_of_an_end_component() {
-        let mut b = FiniteCmdp::builder(["x"]);
-        (0..2).for_each(|s| _ = b.state(s.to_string()));
-        b.choice(0, "risk", &[(0, 0.9), (1, 0.1)], &[0.0]);
-        b.choice(1, "stay", &[(1, 1.0)], &[0.0]);
-        let structure = Structure::new(&b.build().unwrap());
+        let structure = Structure::new(&of_choices(&[
+            (0, "risk", &[(0, 0.9), (1, 0.1)], [0.0]),
+            (1, "stay", &[(1, 1.0)], [0.0]),
+        ]));
         assert_eq!(structure.end_components, vec![vec![1]]);
         assert!(structure.is_communicating());
     }
@@ -211,26 +211,11 @@ mod tests {
         let mut several = 0;
         for seed in 0..2000 {
             let mut rng = acrl::Rng::new(seed);
-            let n = 1 + rng.index(12);
-            let mut b = FiniteCmdp::builder(["x"]);
-            (0..n).for_each(|s| _ = b.state(s.to_string()));
-            for s in 0..n {
-                for a in 0..1 + rng.index(3) {
-                    let mut to: Vec<usize> = (0..1 + rng.index(2)).map(|_| rng.index(n)).collect();
-                    to.sort_unstable();
-                    to.dedup();
-                    let p = 1.0 / to.len() as f64;
-                    let to: Vec<(usize, f64)> = to.into_iter().map(|t| (t, p)).collect();
-                    b.choice(s, a.to_string(), &to, &[0.0]);
-                }
-            }
-            let model = b.build().unwrap();
+            let states = 1 + rng.index(12);
+            let model = random_model(&mut rng, states);
             let structure = Structure::new(&model);
-            assert_eq!(
-                structure.end_components,
-                end_components_by_definition(&model, &structure.reachable),
-                "{seed}"
-            );
+            let expected = end_components_by_definition(&model, &structure.reachable);
+            assert_eq!(structure.end_components, expected, "{seed}");
             several += usize::from(structure.end_components.len() > 1);
         }
         assert!(several > 100, "{several}");

@@ -10,5 +10,5 @@ mod scc;
 
 pub(crate) use end_component::EndComponent;
 pub use mec::Structure;
-pub(crate) use reach::almost_surely_reaching;
-pub(crate) use scc::strong_components;
+pub(crate) use reach::{Grouped, almost_surely_reaching};
+pub(crate) use scc::recurrent_classes;

@@ -2,39 +2,52 @@
 
 use acrl::FiniteCmdp;
 
+/// Values grouped by key, each group in the order of the pairs.
+pub(crate) struct Grouped {
+    first: Vec<u32>,
+    values: Vec<u32>,
+}
+
+impl Grouped {
+    /// Groups pairs of a key and a value by counting sort.
+    pub(crate) fn new(keys: usize, pairs: impl Iterator<Item = (usize, usize)> + Clone) -> Self {
+        let mut first = vec![0_u32; keys + 1];
+        pairs.clone().for_each(|(key, _)| first[key + 1] += 1);
+        (0..keys).for_each(|key| first[key + 1] += first[key]);
+        let mut next = first.clone();
+        let mut values = vec![0_u32; first[keys] as usize];
+        for (key, value) in pairs {
+            values[next[key] as usize] = value as u32;
+            next[key] += 1;
+        }
+        Self { first, values }
+    }
+
+    /// Values of a key.
+    pub(crate) fn of(&self, key: usize) -> &[u32] {
+        &self.values[self.first[key] as usize..self.first[key + 1] as usize]
+    }
+}
+
 /// Choices that may lead to each state, and the state of each choice.
 pub(crate) struct Predecessors {
-    first: Vec<u32>,
-    choices: Vec<u32>,
+    choices: Grouped,
     /// State of each choice.
     pub(crate) states: Vec<u32>,
 }
 
 impl Predecessors {
     pub(crate) fn new(model: &FiniteCmdp) -> Self {
-        let n = model.states();
-        let mut first = vec![0_u32; n + 1];
         let mut states = vec![0_u32; model.choice_count()];
-        for s in 0..n {
-            states[model.choices(s)].fill(s as u32);
-            model.successors(s).iter().for_each(|&t| first[t as usize + 1] += 1);
-        }
-        (0..n).for_each(|s| first[s + 1] += first[s]);
-        let mut next = first.clone();
-        let mut choices = vec![0_u32; model.transitions()];
-        for c in 0..model.choice_count() {
-            for &t in model.choice(c).targets {
-                choices[next[t as usize] as usize] = c as u32;
-                next[t as usize] += 1;
-            }
-        }
-        Self { first, choices, states }
+        (0..model.states()).for_each(|s| states[model.choices(s)].fill(s as u32));
+        let into = |c: usize| model.choice(c).targets.iter().map(move |&t| (t as usize, c));
+        let choices = Grouped::new(model.states(), (0..model.choice_count()).flat_map(into));
+        Self { choices, states }
     }
 
     /// Choices that may lead to a state, each with its own state.
     pub(crate) fn of(&self, state: usize) -> impl Iterator<Item = (usize, usize)> {
-        let range = self.first[state] as usize..self.first[state + 1] as usize;
-        self.choices[range].iter().map(|&c| (c as usize, self.states[c as usize] as usize))
+        self.choices.of(state).iter().map(|&c| (c as usize, self.states[c as usize] as usize))
     }
 }
 
@@ -69,17 +82,17 @@ pub(crate) fn almost_surely_reaching(model: &FiniteCmdp, goal: &[bool]) -> Vec<b
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::test_models::of_choices;
 
     #[test]
     fn almost_sure_reachability_is_stricter_than_reachability() {
-        let mut b = FiniteCmdp::builder(["x"]);
-        (0..4).for_each(|s| _ = b.state(s.to_string()));
-        b.choice(0, "gamble", &[(1, 0.5), (2, 0.5)], &[0.0]);
-        b.choice(1, "stay", &[(1, 1.0)], &[0.0]);
-        b.choice(2, "stay", &[(2, 1.0)], &[0.0]);
-        b.choice(3, "try again", &[(1, 0.1), (3, 0.9)], &[0.0]);
-        b.choice(3, "give up", &[(2, 1.0)], &[0.0]);
-        let model = b.build().unwrap();
+        let model = of_choices(&[
+            (0, "gamble", &[(1, 0.5), (2, 0.5)], [0.0]),
+            (1, "stay", &[(1, 1.0)], [0.0]),
+            (2, "stay", &[(2, 1.0)], [0.0]),
+            (3, "try again", &[(1, 0.1), (3, 0.9)], [0.0]),
+            (3, "give up", &[(2, 1.0)], [0.0]),
+        ]);
         assert_eq!(almost_surely_reaching(&model, &[false, true, false, false]), [false, true, false, true]);
     }
 }

@@ -6,6 +6,21 @@ pub(crate) fn strong_components<'a>(n: usize, successors: impl Fn(usize) -> &'a 
     found.iter().map(|states| states.iter().map(|&s| s as usize).collect()).collect()
 }
 
+/// Recurrent classes of the Markov chain on `0..n` with these successors, its closed strongly connected
+/// components, and its transient states.
+pub(crate) fn recurrent_classes<'a>(
+    n: usize,
+    successors: impl Fn(usize) -> &'a [usize],
+) -> (Vec<Vec<usize>>, Vec<usize>) {
+    let components = strong_components(n, &successors);
+    let mut of = vec![0; n];
+    components.iter().enumerate().for_each(|(i, states)| states.iter().for_each(|&s| of[s] = i));
+    let closed =
+        |states: &Vec<usize>| states.iter().all(|&s| successors(s).iter().all(|&t| of[t] == of[states[0]]));
+    let (classes, transient): (Vec<_>, Vec<_>) = components.into_iter().partition(closed);
+    (classes, transient.concat())
+}
+
 /// Strongly connected components in reverse topological order.
 pub(crate) struct Components {
     /// States, component by component.
@@ -86,14 +101,9 @@ mod tests {
     #[test]
     fn components_are_in_reverse_topological_order() {
         let edges: [&[usize]; 5] = [&[1], &[2, 3], &[1], &[3], &[0]];
-        let found = strong_components(5, |s| edges[s]);
-        let sorted: Vec<Vec<usize>> = found
-            .into_iter()
-            .map(|mut c| {
-                c.sort_unstable();
-                c
-            })
-            .collect();
-        assert_eq!(sorted, vec![vec![3], vec![1, 2], vec![0], vec![4]]);
+        let mut found = strong_components(5, |s| edges[s]);
+        found.iter_mut().for_each(|states| states.sort_unstable());
+        assert_eq!(found, vec![vec![3], vec![1, 2], vec![0], vec![4]]);
+        assert_eq!(recurrent_classes(5, |s| edges[s]).0, vec![vec![3]]);
     }
 }

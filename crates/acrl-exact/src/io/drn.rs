@@ -42,7 +42,7 @@ mod header;
 #[cfg(test)]
 mod tests;
 
-use super::shown;
+use super::{printable, shown};
 use header::{Header, Lines};
 
 /// Fault in a `.drn` file: `line 12: state 3, action 'a': the probabilities add up to 0.9, expected 1`.
@@ -56,8 +56,7 @@ pub struct DrnError {
 }
 
 fn error(line: usize, message: impl Display) -> DrnError {
-    // Names in the file may hold control characters.
-    DrnError { line, message: message.to_string().replace(char::is_control, "\u{fffd}") }
+    DrnError { line, message: printable(message) }
 }
 
 /// Reads a model in the format that the [module](self) describes.

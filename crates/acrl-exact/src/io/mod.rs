@@ -4,6 +4,7 @@ pub mod drn;
 pub mod npz;
 
 use std::borrow::Cow;
+use std::fmt::Display;
 
 /// Excerpt of a file for an error message, of limited length.
 fn shown(text: &str) -> Cow<'_, str> {
@@ -11,4 +12,9 @@ fn shown(text: &str) -> Cow<'_, str> {
         Some((end, _)) => Cow::Owned(format!("{}…", &text[..end])),
         None => Cow::Borrowed(text),
     }
+}
+
+/// Message without control characters, which names in a file may hold.
+fn printable(message: impl Display) -> String {
+    message.to_string().replace(char::is_control, "\u{fffd}")
 }

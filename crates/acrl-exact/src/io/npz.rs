@@ -31,18 +31,21 @@
 
 use std::collections::HashMap;
 use std::fmt::Display;
-use std::io::{Read, Seek};
+use std::io::{BufWriter, Cursor, Read, Seek, Write as _};
 
 use acrl::{CsrModel, FiniteCmdp, ModelError, ModelFault};
+use zip::result::ZipResult;
+use zip::write::SimpleFileOptions;
+use zip::{CompressionMethod, ZipWriter};
 
 mod archive;
 mod array;
 #[cfg(test)]
 mod tests;
 
-use super::shown;
-use archive::{Archive, ArchiveWriter};
-use array::{Array, Kind, write_head};
+use super::{printable, shown};
+use archive::Archive;
+use array::Array;
 
 const KNOWN: [&str; 10] = [
     "format",
@@ -62,7 +65,7 @@ const KNOWN: [&str; 10] = [
 pub struct NpzError {
     /// Array that holds the fault, if any.
     pub array: Option<String>,
-    /// Description of the fault, with the state and the action, or the row, where they are known.
+    /// Description of the fault, with the state and the action where they are known.
     pub message: String,
 }
 
@@ -77,67 +80,62 @@ impl Display for NpzError {
 
 impl std::error::Error for NpzError {}
 
-/// Error, perhaps of an array. Names in the file may hold control characters.
+/// Error, perhaps of an array.
 fn error(array: Option<&str>, message: impl Display) -> NpzError {
-    let printed = |text: String| text.replace(char::is_control, "\u{fffd}");
-    NpzError {
-        array: array.map(|name| printed(shown(name).into_owned())),
-        message: printed(message.to_string()),
-    }
+    NpzError { array: array.map(|name| printable(shown(name))), message: printable(message) }
 }
 
 /// Reads a model in the format that the [module](self) describes. The arrays are unpacked one after the
 /// other into those of the model, so reading takes little more memory than the model.
 pub fn read(reader: impl Read + Seek) -> Result<FiniteCmdp, NpzError> {
-    let mut file = File { archive: Archive::open(reader).map_err(|message| error(None, message))? };
+    let mut file = File(Archive::open(reader).map_err(|message| error(None, message))?);
     file.check_names()?;
-    let format = file.array("format", "text ()", |shape| shape.is_empty())?.texts();
-    let format = format.map_err(|message| error(Some("format"), message))?.concat();
+    let format = file.required("format", "text ()", |array| array.shape.is_empty(), Array::texts)?.concat();
     if format != "csr" {
-        let message =
-            format!("the format is '{}', expected 'csr': convert the matrix with .tocsr()", shown(&format));
-        return Err(error(Some("format"), message));
+        let fault = format!("the format is '{}', expected 'csr'", shown(&format));
+        return Err(error(Some("format"), format!("{fault}: convert the matrix with .tocsr()")));
     }
-    let shape = file.wholes("shape", "(2,)", |shape| shape == [2])?;
+    let shape = file.required("shape", "(2,)", |array| array.shape == [2], Array::integers)?;
     let (rows, states) = (shape[0] as usize, shape[1] as usize);
     if rows == 0 || states == 0 {
-        return Err(error(
-            Some("shape"),
-            format!("the matrix is {rows} × {states}, expected states and actions"),
-        ));
+        let fault = format!("the matrix is {rows} × {states}, expected states and actions");
+        return Err(error(Some("shape"), fault));
     }
     let expected = format!("({},), one more than the {rows} rows of the matrix", rows as u64 + 1);
-    let first_entry = file.wholes("indptr", &expected, |shape| shape == [rows + 1])?;
-    check_offsets("indptr", &first_entry)?;
-    let first_row = file.first_row(rows, states)?;
-    let place = |row: usize| place(row, states, rows, first_row.as_deref());
+    let first_entry =
+        file.required("indptr", &expected, |array| array.shape == [rows + 1], Array::integers)?;
+    let expected = format!("({},), one more than the {states} states", states as u64 + 1);
+    let right = |array: &Array<'_, _>| array.shape == [states + 1];
+    let first_row = file.optional("first_choice", &expected, right, |array| {
+        let first = array.integers()?;
+        let decreasing = || "its elements decrease, expected the first row of each state".to_owned();
+        first.is_sorted().then_some(first).ok_or_else(decreasing)
+    })?;
+    if first_row.is_none() && !rows.is_multiple_of(states) {
+        let fault = format!("{rows} rows are no multiple of {states} states");
+        let need = "states with different numbers of actions need the array 'first_choice'";
+        return Err(error(Some("shape"), format!("{fault}: {need}")));
+    }
 
+    // SciPy allows more entries than the rows have, which do not count.
     let entries = first_entry.last().map_or(0, |last| *last as usize);
     let expected = format!("({entries},), as many as 'indptr' states");
-    // SciPy allows more, which do not count.
-    let mut targets = file.wholes("indices", &expected, |shape| shape.len() == 1 && shape[0] >= entries)?;
+    let enough = |shape: &[usize]| shape.len() == 1 && shape[0] >= entries;
+    let mut targets = file.required("indices", &expected, |array| enough(&array.shape), Array::integers)?;
     targets.truncate(entries);
-    if let Some(at) = targets.iter().position(|target| *target as usize >= states) {
-        let row = first_entry.partition_point(|first| *first as usize <= at) - 1;
-        let (place, target) = (place(row), targets[at]);
-        let message = format!("{place} leads to state {target}, expected 0 to {}", states - 1);
-        return Err(error(Some("indices"), message));
-    }
-    let mut probabilities =
-        file.floats("data", &expected, |shape| shape.len() == 1 && shape[0] >= entries)?;
+    let mut probabilities = file.required("data", &expected, |array| enough(&array.shape), Array::floats)?;
     probabilities.truncate(entries);
 
-    let (rewards, count) = file.rewards(rows)?;
-    let reward_names =
-        match file.texts("names", &format!("({count},), a name for each reward"), |n| n == count)? {
-            Some(names) => names,
-            None => (0..count).map(|i| format!("r{i}")).collect(),
-        };
+    let expected = format!("(rewards, {rows})");
+    let right = |array: &Array<'_, _>| array.shape.len() == 2 && array.shape[1] == rows;
+    let (rewards, count) = file.required("rewards", &expected, right, Array::by_column)?;
+    let expected = format!("({count},), a name for each reward");
+    let names = file.optional("names", &expected, |array| array.shape == [count], Array::texts)?;
     let initial = file.initial(states)?;
     let (action_names, row_actions) = file.actions(rows, states, first_row.as_deref())?;
     let model = CsrModel {
         states,
-        reward_names,
+        reward_names: names.unwrap_or_else(|| (0..count).map(|i| format!("r{i}")).collect()),
         first_row,
         action_names,
         row_actions,
@@ -160,47 +158,22 @@ fn model_error(e: ModelError) -> NpzError {
         | ModelFault::InitialProbability { .. }
         | ModelFault::InitialSum { .. } => "initial",
         ModelFault::DuplicateAction | ModelFault::DuplicateActionName(_) => "actions",
+        ModelFault::Offsets { what, .. } | ModelFault::LastOffset { what, .. } => {
+            if what.ends_with("states") { "first_choice" } else { "indptr" }
+        }
         ModelFault::NoAction => "indptr",
         _ => "data",
     };
     error(Some(array), e)
 }
 
-/// `row 7 (state 3, action 1)`.
-fn place(row: usize, states: usize, rows: usize, first_row: Option<&[u32]>) -> String {
-    let (state, action) = match first_row {
-        Some(first) => {
-            let state = first.partition_point(|first| *first as usize <= row) - 1;
-            (state, row - first[state] as usize)
-        }
-        None => (row / (rows / states), row % (rows / states)),
-    };
-    format!("row {row} (state {state}, action {action})")
-}
-
-fn check_offsets(name: &str, offsets: &[u32]) -> Result<(), NpzError> {
-    if offsets[0] != 0 {
-        return Err(error(Some(name), format!("element 0 is {}, expected 0", offsets[0])));
-    }
-    match offsets.windows(2).position(|pair| pair[0] > pair[1]) {
-        None => Ok(()),
-        Some(i) => {
-            let (before, after) = (offsets[i], offsets[i + 1]);
-            let message = format!("element {} is {after} after {before}, expected at least as much", i + 1);
-            Err(error(Some(name), message))
-        }
-    }
-}
-
-struct File<R> {
-    archive: Archive<R>,
-}
+struct File<R>(Archive<R>);
 
 impl<R: Read + Seek> File<R> {
     /// Refuses unknown arrays: they may be misspelt.
     fn check_names(&self) -> Result<(), NpzError> {
         let of_array = |name: &String| KNOWN.iter().any(|known| name.strip_suffix(".npy") == Some(known));
-        match self.archive.names().find(|name| !name.starts_with('_') && !of_array(name)) {
+        match self.0.names().find(|name| !name.starts_with('_') && !of_array(name)) {
             None => Ok(()),
             Some(name) => {
                 let name = name.strip_suffix(".npy").unwrap_or(&name);
@@ -209,132 +182,53 @@ impl<R: Read + Seek> File<R> {
         }
     }
 
-    /// Optional array.
-    fn find(&mut self, name: &str) -> Result<Option<Array<'_, R>>, NpzError> {
-        let content = self.archive.content(&format!("{name}.npy"));
-        let array = content.map(|content| content.and_then(Array::open)).transpose();
-        array.map_err(|message| error(Some(name), message))
-    }
-
-    /// Required array of the right shape.
-    fn array(
-        &mut self,
+    /// Content of an optional array, if it has the right shape.
+    fn optional<'s, T>(
+        &'s mut self,
         name: &str,
         expected: &str,
-        right: impl Fn(&[usize]) -> bool,
-    ) -> Result<Array<'_, R>, NpzError> {
-        let array = self.find(name)?.ok_or_else(|| {
-            error(Some(name), format!("the array is missing, expected one of shape {expected}"))
-        })?;
-        checked(name, array, expected, right)
-    }
-
-    fn wholes(
-        &mut self,
-        name: &str,
-        expected: &str,
-        right: impl Fn(&[usize]) -> bool,
-    ) -> Result<Vec<u32>, NpzError> {
-        let array = self.array(name, expected, right)?;
-        wholes(array).map_err(|message| error(Some(name), message))
-    }
-
-    fn floats(
-        &mut self,
-        name: &str,
-        expected: &str,
-        right: impl Fn(&[usize]) -> bool,
-    ) -> Result<Vec<f64>, NpzError> {
-        let array = self.array(name, expected, right)?;
-        let mut numbers = room(array.len).map_err(|message| error(Some(name), message))?;
-        let read = array.floats(|_, x| numbers.push(x));
-        read.map(|()| numbers).map_err(|message| error(Some(name), message))
-    }
-
-    fn texts(
-        &mut self,
-        name: &str,
-        expected: &str,
-        right: impl Fn(usize) -> bool,
-    ) -> Result<Option<Vec<String>>, NpzError> {
-        let Some(array) = self.find(name)? else { return Ok(None) };
-        let array = checked(name, array, expected, |shape| shape.len() == 1 && right(shape[0]))?;
-        array.texts().map(Some).map_err(|message| error(Some(name), message))
-    }
-
-    fn first_row(&mut self, rows: usize, states: usize) -> Result<Option<Vec<u32>>, NpzError> {
-        const NAME: &str = "first_choice";
-        let Some(array) = self.find(NAME)? else {
-            if !rows.is_multiple_of(states) {
-                let message = format!(
-                    "{rows} rows are no multiple of {states} states: states with different numbers of actions need the \
-                     array '{NAME}'"
-                );
-                return Err(error(Some("shape"), message));
-            }
-            return Ok(None);
+        right: impl Fn(&Array<'s, R>) -> bool,
+        convert: impl FnOnce(Array<'s, R>) -> Result<T, String>,
+    ) -> Result<Option<T>, NpzError> {
+        let Some(content) = self.0.content(&format!("{name}.npy")) else { return Ok(None) };
+        let checked = |array: Array<'s, R>| match right(&array) {
+            true => convert(array),
+            false => Err(format!("the shape is {}, expected {expected}", array::shown(&array.shape))),
         };
-        let expected = format!("({},), one more than the {states} states", states as u64 + 1);
-        let array = checked(NAME, array, &expected, |shape| shape == [states + 1])?;
-        let first = wholes(array).map_err(|message| error(Some(NAME), message))?;
-        check_offsets(NAME, &first)?;
-        match first[states] as usize == rows {
-            true => Ok(Some(first)),
-            false => {
-                let message =
-                    format!("the last element is {}, expected the {rows} rows of the matrix", first[states]);
-                Err(error(Some(NAME), message))
-            }
-        }
+        let read = content.and_then(Array::open).and_then(checked);
+        read.map(Some).map_err(|message| error(Some(name), message))
     }
 
-    /// Rewards row by row, and the number of rewards in a row.
-    fn rewards(&mut self, rows: usize) -> Result<(Vec<f64>, usize), NpzError> {
-        const NAME: &str = "rewards";
-        let array =
-            self.array(NAME, &format!("(rewards, {rows})"), |shape| shape.len() == 2 && shape[1] == rows)?;
-        let count = array.shape[0];
-        let mut rewards = room(array.len).map_err(|message| error(Some(NAME), message))?;
-        let read = if array.fortran || count == 1 {
-            array.floats(|_, x| rewards.push(x))
-        } else {
-            // Zeroed pages are not allocated before they are written to, as `resize` would do.
-            rewards = vec![0.0; array.len];
-            let mut at = 0;
-            array.floats(|_, x| {
-                rewards[at] = x;
-                at += count;
-                // Behind the last row of one reward: the first row of the next.
-                at = if at >= rewards.len() { at - rewards.len() + 1 } else { at };
-            })
-        };
-        read.map(|()| (rewards, count)).map_err(|message| error(Some(NAME), message))
+    /// Content of a required array, if it has the right shape.
+    fn required<'s, T>(
+        &'s mut self,
+        name: &str,
+        expected: &str,
+        right: impl Fn(&Array<'s, R>) -> bool,
+        convert: impl FnOnce(Array<'s, R>) -> Result<T, String>,
+    ) -> Result<T, NpzError> {
+        let missing = || format!("the array is missing, expected one of shape {expected}");
+        let found = self.optional(name, expected, right, convert)?;
+        found.ok_or_else(|| error(Some(name), missing()))
     }
 
     fn initial(&mut self, states: usize) -> Result<Vec<(usize, f64)>, NpzError> {
-        const NAME: &str = "initial";
-        let Some(array) = self.find(NAME)? else { return Ok(Vec::new()) };
-        let mut initial = Vec::new();
-        let read = if array.shape.is_empty() && matches!(array.kind, Kind::Int | Kind::Uint) {
-            array.wholes(|_, state| {
-                let state = usize::try_from(state)
-                    .ok()
-                    .filter(|state| *state < states)
-                    .ok_or_else(|| format!("the initial state is {state}, expected 0 to {}", states - 1))?;
-                initial.push((state, 1.0));
-                Ok(())
-            })
-        } else {
-            let expected = format!("({states},), the probability of each state, or a whole number: a state");
-            let array = checked(NAME, array, &expected, |shape| shape == [states])?;
-            // Not `p > 0`, so that NaN is refused.
-            array.floats(|state, p| initial.extend((p != 0.0).then_some((state, p))))
+        let expected = format!("({states},), the probability of each state, or a whole number: a state");
+        let right = |array: &Array<'_, R>| match array.shape[..] {
+            [] => array.is_integer(),
+            _ => array.shape == [states],
         };
-        read.map_err(|message| error(Some(NAME), message))?;
-        match initial.is_empty() {
-            true => Err(error(Some(NAME), "the initial probabilities add up to 0, expected 1")),
-            false => Ok(initial),
-        }
+        let initial = self.optional("initial", &expected, right, |array| {
+            if array.shape.is_empty() {
+                return Ok(vec![(array.integers()?[0] as usize, 1.0)]);
+            }
+            let mut initial = Vec::new();
+            // Not `p > 0`, so that NaN is refused.
+            array.each_float(|state, p| initial.extend((p != 0.0).then_some((state, p))))?;
+            let missing = || "the initial probabilities add up to 0, expected 1".to_owned();
+            (!initial.is_empty()).then_some(initial).ok_or_else(missing)
+        })?;
+        Ok(initial.unwrap_or_default())
     }
 
     /// Names of the actions, and the action of each row where its position does not determine it.
@@ -345,16 +239,19 @@ impl<R: Read + Seek> File<R> {
         states: usize,
         first_row: Option<&[u32]>,
     ) -> Result<(Option<Vec<String>>, Option<Vec<u32>>), NpzError> {
-        let most = match first_row {
-            Some(first) => first.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(0) as usize,
-            None => rows / states,
+        let (most, or_rows) = match first_row {
+            Some(first) => {
+                let most = first.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(0);
+                (most as usize, format!(", or ({rows},), one for each row"))
+            }
+            None => (rows / states, String::new()),
         };
-        let expected = match first_row {
-            Some(_) => format!("({most},), a name for each action, or ({rows},), one for each row"),
-            None => format!("({most},), a name for each action"),
+        let expected = format!("({most},), a name for each action{or_rows}");
+        let right =
+            |array: &Array<'_, R>| array.shape == [most] || first_row.is_some() && array.shape == [rows];
+        let Some(names) = self.optional("actions", &expected, right, Array::texts)? else {
+            return Ok((None, None));
         };
-        let right = |n: usize| n == most || (first_row.is_some() && n == rows);
-        let Some(names) = self.texts("actions", &expected, right)? else { return Ok((None, None)) };
         if names.len() == most {
             return Ok((Some(names), None));
         }
@@ -370,41 +267,14 @@ impl<R: Read + Seek> File<R> {
     }
 }
 
-fn checked<'a, R: Read>(
-    name: &str,
-    array: Array<'a, R>,
-    expected: &str,
-    right: impl Fn(&[usize]) -> bool,
-) -> Result<Array<'a, R>, NpzError> {
-    match right(&array.shape) {
-        true => Ok(array),
-        false => {
-            let shape = array::shown(&array.shape);
-            Err(error(Some(name), format!("the shape is {shape}, expected {expected}")))
-        }
-    }
-}
-
-/// Memory for a number of elements that is declared by the file, and so may be anything.
-fn room<T>(len: usize) -> Result<Vec<T>, String> {
-    let mut room = Vec::new();
-    room.try_reserve_exact(len).map_err(|_| format!("its {len} elements do not fit into memory"))?;
-    Ok(room)
-}
-
-fn wholes<R: Read + Seek>(array: Array<'_, R>) -> Result<Vec<u32>, String> {
-    let mut numbers = room(array.len)?;
-    array.wholes(|i, n| {
-        let too_large = |_| format!("element {i} is {n}, expected at most {}", u32::MAX);
-        numbers.push(u32::try_from(n).map_err(too_large)?);
-        Ok(())
-    })?;
-    Ok(numbers)
-}
-
 /// Writes a model as an `.npz` file, from which [`read`] restores it, except for the names of states. In
 /// Python, `scipy.sparse.load_npz` reads its transitions and `numpy.load` all of it.
 pub fn write(model: &FiniteCmdp) -> Vec<u8> {
+    // Writing to memory does not fail for these names.
+    archive(model).map(Cursor::into_inner).unwrap_or_default()
+}
+
+fn archive(model: &FiniteCmdp) -> ZipResult<Cursor<Vec<u8>>> {
     let columns = columns(model);
     let states = model.states();
     let rows = columns.map_or(model.choice_count(), |columns| columns * states);
@@ -418,52 +288,47 @@ pub fn write(model: &FiniteCmdp) -> Vec<u8> {
             })
         })
     };
-    let mut archive = ArchiveWriter::new();
-    archive.add("format.npy", |entry| {
-        write_head(entry, "|S3", false, &[]);
-        entry.put(b"csr");
-    });
-    write_wholes(&mut archive, "shape", &[2], rows.max(states), [rows, states].into_iter());
+    let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
+    write_array(&mut zip, "format", "|S3", &[], [*b"csr"].into_iter())?;
+    write_integers(&mut zip, "shape", &[2], rows.max(states), [rows, states].into_iter())?;
     let mut end = 0;
     let ends = each_row().map(|choice| {
         end += choice.map_or(0, |c| model.choice(c).targets.len());
         end
     });
     let starts = std::iter::once(0).chain(ends);
-    write_wholes(&mut archive, "indptr", &[rows + 1], model.transitions(), starts);
+    write_integers(&mut zip, "indptr", &[rows + 1], model.transitions(), starts)?;
     let choices = || (0..model.choice_count()).map(|c| model.choice(c));
     let targets = choices().flat_map(|choice| choice.targets.iter().map(|&t| t as usize));
-    write_wholes(&mut archive, "indices", &[model.transitions()], states, targets);
+    write_integers(&mut zip, "indices", &[model.transitions()], states, targets)?;
     let probabilities = choices().flat_map(|choice| choice.probabilities.iter().copied());
-    write_floats(&mut archive, "data", &[model.transitions()], probabilities);
+    write_floats(&mut zip, "data", &[model.transitions()], probabilities)?;
     let names = model.reward_names();
     let none = vec![0.0; names.len()];
     let rewards =
         each_row().flat_map(|choice| choice.map_or(&*none, |c| model.choice(c).rewards).iter().copied());
-    write_floats(&mut archive, "rewards", &[names.len(), rows], rewards);
-    write_texts(&mut archive, "names", names, 0..names.len());
+    write_floats(&mut zip, "rewards", &[names.len(), rows], rewards)?;
+    write_texts(&mut zip, "names", names, 0..names.len())?;
     if columns.is_none() {
-        let first = (0..states).map(|s| model.choices(s).end);
-        let first = std::iter::once(0).chain(first);
-        write_wholes(&mut archive, "first_choice", &[states + 1], model.choice_count(), first);
+        let first = std::iter::once(0).chain((0..states).map(|s| model.choices(s).end));
+        write_integers(&mut zip, "first_choice", &[states + 1], model.choice_count(), first)?;
     }
     match model.initial() {
-        [(state, _)] => write_wholes(&mut archive, "initial", &[], usize::MAX, [*state].into_iter()),
+        [(state, _)] => write_integers(&mut zip, "initial", &[], usize::MAX, [*state].into_iter())?,
         several => {
             let mut probabilities = vec![0.0; states];
             several.iter().for_each(|(s, p)| probabilities[*s] += p);
-            write_floats(&mut archive, "initial", &[states], probabilities.into_iter());
+            write_floats(&mut zip, "initial", &[states], probabilities.into_iter())?;
         }
     }
     if let Some(names) = model.action_names() {
-        if columns.is_some() {
-            write_texts(&mut archive, "actions", names, 0..names.len());
-        } else {
-            let numbers: Vec<usize> = (0..states).flat_map(|s| model.action_numbers(s)).collect();
-            write_texts(&mut archive, "actions", names, numbers.into_iter());
-        }
+        let numbers: Vec<usize> = match columns {
+            Some(_) => (0..names.len()).collect(),
+            None => (0..states).flat_map(|s| model.action_numbers(s)).collect(),
+        };
+        write_texts(&mut zip, "actions", names, numbers.into_iter())?;
     }
-    archive.finish()
+    zip.finish()
 }
 
 /// Number of rows per state, with empty ones for actions that a state does not have; `None` if the
@@ -486,49 +351,62 @@ fn columns(model: &FiniteCmdp) -> Option<usize> {
     (affordable || model.action_names().is_none()).then_some(columns)
 }
 
+type Writer = ZipWriter<Cursor<Vec<u8>>>;
+
+/// Writes an array as a deflated entry with 64-bit sizes. A matrix is in Fortran's order (the first index
+/// runs fastest).
+fn write_array<const N: usize>(
+    zip: &mut Writer,
+    name: &str,
+    code: &str,
+    shape: &[usize],
+    mut elements: impl Iterator<Item = [u8; N]>,
+) -> ZipResult<()> {
+    let options = SimpleFileOptions::default()
+        .compression_method(CompressionMethod::Deflated)
+        .compression_level(Some(1))
+        .large_file(true);
+    zip.start_file(format!("{name}.npy"), options)?;
+    let mut entry = BufWriter::with_capacity(1 << 16, zip);
+    entry.write_all(&array::head(code, shape))?;
+    elements.try_for_each(|element| entry.write_all(&element))?;
+    Ok(entry.flush()?)
+}
+
 /// Writes whole numbers, in 32 bits where they suffice, as SciPy does.
-fn write_wholes(
-    archive: &mut ArchiveWriter,
+fn write_integers(
+    zip: &mut Writer,
     name: &str,
     shape: &[usize],
     most: usize,
     numbers: impl Iterator<Item = usize>,
-) {
-    let short = i32::try_from(most).is_ok();
-    archive.add(&format!("{name}.npy"), |entry| {
-        write_head(entry, if short { "<i4" } else { "<i8" }, false, shape);
-        numbers.for_each(|n| {
-            if short { entry.put(&(n as i32).to_le_bytes()) } else { entry.put(&(n as i64).to_le_bytes()) }
-        });
-    });
+) -> ZipResult<()> {
+    if i32::try_from(most).is_ok() {
+        write_array(zip, name, "<i4", shape, numbers.map(|n| (n as i32).to_le_bytes()))
+    } else {
+        write_array(zip, name, "<i8", shape, numbers.map(|n| (n as i64).to_le_bytes()))
+    }
 }
 
-/// Writes floats in Fortran's order (the first index runs fastest).
 fn write_floats(
-    archive: &mut ArchiveWriter,
+    zip: &mut Writer,
     name: &str,
     shape: &[usize],
     numbers: impl Iterator<Item = f64>,
-) {
-    archive.add(&format!("{name}.npy"), |entry| {
-        write_head(entry, "<f8", shape.len() > 1, shape);
-        numbers.for_each(|x| entry.put(&x.to_le_bytes()));
-    });
+) -> ZipResult<()> {
+    write_array(zip, name, "<f8", shape, numbers.map(f64::to_le_bytes))
 }
 
 /// Writes the texts with these indices.
 fn write_texts(
-    archive: &mut ArchiveWriter,
+    zip: &mut Writer,
     name: &str,
     texts: &[String],
-    numbers: impl ExactSizeIterator<Item = usize>,
-) {
+    indices: impl ExactSizeIterator<Item = usize>,
+) -> ZipResult<()> {
     let width = texts.iter().map(|text| text.chars().count()).max().unwrap_or(0).max(1);
-    archive.add(&format!("{name}.npy"), |entry| {
-        write_head(entry, &format!("<U{width}"), false, &[numbers.len()]);
-        for number in numbers {
-            let letters = texts[number].chars().map(u32::from).chain(std::iter::repeat(0)).take(width);
-            letters.for_each(|letter| entry.put(&letter.to_le_bytes()));
-        }
-    });
+    let shape = [indices.len()];
+    let padded = |i: usize| texts[i].chars().map(u32::from).chain(std::iter::repeat(0)).take(width);
+    let letters = indices.flat_map(padded).map(u32::to_le_bytes);
+    write_array(zip, name, &format!("<U{width}"), &shape, letters)
 }

@@ -1,7 +1,7 @@
 //! Deterministic policies of an end component, stored compactly.
 
 use crate::FiniteTask;
-use crate::graph::EndComponent;
+use crate::graph::{EndComponent, Grouped};
 
 /// Deterministic policy of an end component, one byte per state where possible, and the recurrent class
 /// whose values its column holds.
@@ -77,29 +77,15 @@ fn redirect_to_class(component: &EndComponent, choices: &mut [u32], root: usize)
             work.extend(component.transitions(choices[s] as usize).0.iter().map(|&t| t as usize));
         }
     }
-    // Predecessors of each state.
-    let mut first = vec![0usize; n + 1];
-    for s in 0..n {
-        component.successors(s).iter().for_each(|&t| first[t as usize + 1] += 1);
-    }
-    (0..n).for_each(|s| first[s + 1] += first[s]);
-    let mut predecessors = vec![0u32; first[n]];
-    let mut next = first.clone();
-    for s in 0..n {
-        for &t in component.successors(s) {
-            predecessors[next[t as usize]] = s as u32;
-            next[t as usize] += 1;
-        }
-    }
+    let into = |s: usize| component.successors(s).iter().map(move |&t| (t as usize, s));
+    let predecessors = Grouped::new(n, (0..n).flat_map(into));
     let mut queue: Vec<usize> = (0..n).filter(|&s| reaches[s]).collect();
     let mut at = 0;
     while at < queue.len() {
         let t = queue[at];
         at += 1;
-        for &s in &predecessors[first[t]..first[t + 1]] {
-            let s = s as usize;
-            if !reaches[s] {
-                reaches[s] = true;
+        for s in predecessors.of(t).iter().map(|&s| s as usize) {
+            if !std::mem::replace(&mut reaches[s], true) {
                 let leads = |c: &usize| component.transitions(*c).0.contains(&(t as u32));
                 // The policy's own action, if it leads there too.
                 let own = Some(choices[s] as usize).filter(leads);

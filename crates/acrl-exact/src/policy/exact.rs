@@ -4,8 +4,9 @@ use acrl::{FinitePolicy, Multipliers, Rng};
 
 use crate::evaluation::lu::Chain;
 use crate::pricing::maximise_from;
-use crate::tolerances::TIE;
+use crate::tolerances::{GAIN_ROUNDING, TIE};
 use crate::tuning::CONE_MEMORY;
+use crate::vector::{dot, largest};
 use crate::{FiniteTask, Singular};
 
 /// Exact Lagrangian maximiser as a policy for [`acrl::execute`].
@@ -110,44 +111,29 @@ impl Cone {
         let chain = Chain::of_actions(model, &actions)?;
         let mut terms = Vec::with_capacity(width);
         for i in 0..width {
-            let reward = |(s, a): (usize, &usize)| task.rewards(model.choices(s).start + a)[i];
-            let rewards: Vec<f64> = actions.iter().enumerate().map(reward).collect();
-            let (g, h) = chain.gain_and_bias(&rewards);
+            let (g, h) = chain.gain_and_bias(&task.policy_rewards(&actions, i));
             let negated: Vec<f64> = h.iter().map(|h| -h).collect();
             let (_, w) = chain.gain_and_bias(&negated);
             terms.push((g, h, w));
         }
-        let mut cone = Self {
-            width,
-            earlier: Vec::new(),
-            gain: Vec::new(),
-            bias: Vec::new(),
-            next: Vec::new(),
-            sizes: Default::default(),
-            actions,
-        };
+        let (mut earlier, mut gain, mut bias, mut next) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for s in 0..model.states() {
-            for a in (0..model.choices(s).len()).filter(|&a| a != cone.actions[s]) {
-                let c = model.choices(s).start + a;
-                cone.earlier.push(a < cone.actions[s]);
+            for (a, c) in model.choices(s).enumerate().filter(|(a, _)| *a != actions[s]) {
+                earlier.push(a < actions[s]);
                 for (i, (g, h, w)) in terms.iter().enumerate() {
-                    cone.gain.push(model.expectation(c, g) - g[s]);
-                    cone.bias.push(task.rewards(c)[i] + model.expectation(c, h) - h[s] - g[s]);
-                    cone.next.push(model.expectation(c, w) - h[s] - w[s]);
+                    gain.push(model.expectation(c, g) - g[s]);
+                    bias.push(task.rewards(c)[i] + model.expectation(c, h) - h[s] - g[s]);
+                    next.push(model.expectation(c, w) - h[s] - w[s]);
                 }
             }
         }
-        let largest = |x: &[f64]| x.iter().fold(0.0, |m: f64, x| m.max(x.abs()));
         let ranges = task.ranges().to_vec();
-        if (0..cone.gain.len()).all(|j| cone.gain[j].abs() <= 1e-12 * ranges[j % width]) {
-            cone.gain = Vec::new();
+        if gain.iter().enumerate().all(|(j, d)| d.abs() <= GAIN_ROUNDING * ranges[j % width]) {
+            gain = Vec::new();
         }
-        cone.sizes = [
-            ranges,
-            terms.iter().map(|(_, h, _)| largest(h)).collect(),
-            terms.iter().map(|(_, _, w)| largest(w)).collect(),
-        ];
-        Ok(cone)
+        let bias_sizes = terms.iter().map(|(_, h, _)| largest(h)).collect();
+        let next_sizes = terms.iter().map(|(_, _, w)| largest(w)).collect();
+        Ok(Self { actions, width, earlier, gain, bias, next, sizes: [ranges, bias_sizes, next_sizes] })
     }
 
     fn size(&self) -> usize {
@@ -160,11 +146,10 @@ impl Cone {
         let size = |i: usize| -> f64 { self.sizes[i].iter().zip(weights).map(|(s, w)| s * w.abs()).sum() };
         let gain_tie = TIE * size(0);
         let bias_tie = gain_tie + TIE * size(1);
-        let dot = |row: &[f64]| -> f64 { row.iter().zip(weights).map(|(d, w)| d * w).sum() };
         for (j, &earlier) in self.earlier.iter().enumerate() {
             let row = j * n..(j + 1) * n;
             if !self.gain.is_empty() {
-                let d = dot(&self.gain[row.clone()]);
+                let d = dot(&self.gain[row.clone()], weights);
                 if d < -gain_tie {
                     continue;
                 }
@@ -172,7 +157,7 @@ impl Cone {
                     return false;
                 }
             }
-            let d = dot(&self.bias[row.clone()]);
+            let d = dot(&self.bias[row.clone()], weights);
             if d < -bias_tie {
                 continue;
             }
@@ -180,7 +165,7 @@ impl Cone {
                 return false;
             }
             let next_tie = bias_tie + TIE * size(2);
-            let d = dot(&self.next[row]);
+            let d = dot(&self.next[row], weights);
             if d > next_tie || d >= -next_tie && earlier {
                 return false;
             }
@@ -193,7 +178,8 @@ impl Cone {
 mod tests {
     use super::*;
     use crate::maximise;
-    use acrl::{FiniteCmdp, Objective, Requirement, Specification};
+    use crate::test_models::maximise_r0;
+    use acrl::FiniteCmdp;
     use proptest::prelude::*;
 
     /// Random model: four states in a ring with random shortcuts and rewards.
@@ -221,10 +207,7 @@ mod tests {
             lambdas in prop::collection::vec(0.0..4.0f64, 1..40),
         ) {
             let model = model(&numbers);
-            let specification = Specification::new(
-                Some(Objective::maximize("r0")), vec![Requirement::at_least("r1", 0.5).unwrap()]
-            ).unwrap();
-            let task = FiniteTask::new(&model, &specification).unwrap();
+            let task = FiniteTask::new(&model, &maximise_r0(&[("r1", 0.5)])).unwrap();
             let mut policy = ExactPolicy::new(&task);
             for l in lambdas {
                 let multipliers = Multipliers::new(vec![l]).unwrap();

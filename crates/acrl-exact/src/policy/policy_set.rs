@@ -13,6 +13,7 @@ use acrl::{FiniteCmdp, FinitePolicy, Multipliers, Rng};
 
 use super::redirect_slow_states;
 use crate::tolerances::WEIGHT_SUM;
+use crate::vector::dot;
 use crate::{AlmostSure, ComponentOptimum, FiniteTask, MixturePolicy, Optimum};
 
 /// Mark in a journey: the agent stays in the end component of this state.
@@ -138,10 +139,10 @@ impl Executable {
         for s in 0..n {
             let actions = model.choices(s).len();
             let known = |action: u32| (action as usize) < actions;
-            let settles = self.journey.get(s).is_some_and(|&step| step == SETTLE);
+            let stays = self.journey.get(s).is_some_and(|&step| step == SETTLE);
             let component = self.component_of.get(s).copied().unwrap_or(0);
             if self.policies.iter().any(|policy| policy.len() != n || !known(policy[s]))
-                || settles && component as usize >= components
+                || stays && component as usize >= components
                 || self.journey.get(s).is_some_and(|&step| step != SETTLE && !known(step))
             {
                 return Err(format!("it takes an action in state {s} that the state does not have"));
@@ -208,13 +209,9 @@ impl<'a> PolicySetExecutor<'a> {
     fn select(&mut self, component: usize, multipliers: &Multipliers) {
         self.multipliers.clear();
         self.multipliers.extend_from_slice(multipliers.as_slice());
-        let lagrangian = |values: &Vec<f64>| -> f64 {
-            let priced = values[1..].iter().zip(&self.multipliers).map(|(v, l)| v * l).sum::<f64>();
-            self.objective * values[0] + priced
-        };
         let mut best = f64::NEG_INFINITY;
         for (j, values) in self.answer.components[component].values.iter().enumerate() {
-            let value = lagrangian(values);
+            let value = self.objective * values[0] + dot(&values[1..], &self.multipliers);
             if value > best {
                 (best, self.policy) = (value, j);
             }
@@ -240,16 +237,10 @@ impl FinitePolicy for PolicySetExecutor<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Solution, SolveOptions, TimeSharingExecutor, almost_sure, solve};
-    use acrl::{
-        Agent, EpochLength, FiniteCmdp, Objective, Requirement, Silent, Simulator, Specification, execute,
-    };
-    use std::ops::ControlFlow;
-
-    fn specification(c: f64) -> Specification {
-        let requirement = Requirement::at_least("r1", c).unwrap();
-        Specification::new(Some(Objective::maximize("r0")), vec![requirement]).unwrap()
-    }
+    use crate::solve::{optimum, silent};
+    use crate::test_models::{maximise_r0, of_choices};
+    use crate::{SolveOptions, TimeSharingExecutor, almost_sure};
+    use acrl::{Agent, EpochLength, Silent, Simulator, execute};
 
     /// Averages of one long run of each executor.
     fn averages(task: &FiniteTask<'_>, answer: &Executable, seed: u64) -> [Vec<f64>; 2] {
@@ -261,11 +252,8 @@ mod tests {
             let mut agent = agent.epoch(EpochLength::Fixed(50)).multipliers(start).build().unwrap();
             let mut environment = Simulator::new(task.model(), specification.clone()).unwrap();
             let mut rng = Rng::stream(seed, 0);
-            execute(&mut environment, policy, &mut agent, 400_000, &mut rng, &mut Silent)
-                .unwrap()
-                .averages
-                .as_slice()
-                .to_vec()
+            let run = execute(&mut environment, policy, &mut agent, 400_000, &mut rng, &mut Silent).unwrap();
+            run.averages.as_slice().to_vec()
         };
         [run(&mut PolicySetExecutor::new(answer, true)), run(&mut TimeSharingExecutor::new(answer, None))]
     }
@@ -293,11 +281,9 @@ mod tests {
     fn simulated_averages_match_the_certified_values() {
         for entrance in [false, true] {
             let model = ring(entrance);
-            let specification = specification(0.4);
-            let task = FiniteTask::new(&model, &specification).unwrap();
+            let task = FiniteTask::new(&model, &maximise_r0(&[("r1", 0.4)])).unwrap();
             assert!(task.structure().is_communicating());
-            let solved = solve(&task, &SolveOptions::default(), &mut |_| ControlFlow::Continue(())).unwrap();
-            let Solution::Optimal(optimum) = solved else { panic!("feasible") };
+            let optimum = optimum(&task, &SolveOptions::default(), &mut silent).unwrap().unwrap();
             assert!(optimum.mixture.len() == 2, "it must switch");
             let answer = Executable::new(&task, &optimum);
             for averages in averages(&task, &answer, 3) {
@@ -312,19 +298,18 @@ mod tests {
     /// rings.
     #[test]
     fn every_path_attains_the_certified_values_of_its_component() {
-        let mut b = FiniteCmdp::builder(["r0", "r1"]);
-        (0..6).for_each(|s| _ = b.state(s.to_string()));
-        b.choice(0, "trap", &[(1, 1.0)], &[0.0, 0.0]);
-        b.choice(0, "rings", &[(2, 0.3), (4, 0.3), (0, 0.4)], &[0.0, 0.0]);
-        b.choice(1, "stay", &[(1, 1.0)], &[5.0, 0.0]);
-        for (first, pay) in [(2, 1.0), (4, 0.5)] {
-            b.choice(first, "earn", &[(first, 1.0)], &[pay, 0.0]);
-            b.choice(first, "over", &[(first + 1, 1.0)], &[0.0, 0.0]);
-            b.choice(first + 1, "serve", &[(first + 1, 0.9), (first, 0.1)], &[0.0, 1.0]);
-        }
-        let model = b.build().unwrap();
-        let specification = specification(0.25);
-        let task = FiniteTask::new(&model, &specification).unwrap();
+        let model = of_choices(&[
+            (0, "trap", &[(1, 1.0)], [0.0, 0.0]),
+            (0, "rings", &[(2, 0.3), (4, 0.3), (0, 0.4)], [0.0, 0.0]),
+            (1, "stay", &[(1, 1.0)], [5.0, 0.0]),
+            (2, "earn", &[(2, 1.0)], [1.0, 0.0]),
+            (2, "over", &[(3, 1.0)], [0.0, 0.0]),
+            (3, "serve", &[(3, 0.9), (2, 0.1)], [0.0, 1.0]),
+            (4, "earn", &[(4, 1.0)], [0.5, 0.0]),
+            (4, "over", &[(5, 1.0)], [0.0, 0.0]),
+            (5, "serve", &[(5, 0.9), (4, 0.1)], [0.0, 1.0]),
+        ]);
+        let task = FiniteTask::new(&model, &maximise_r0(&[("r1", 0.25)])).unwrap();
         let sure = almost_sure(&task, &SolveOptions::default()).unwrap();
         let journey = sure.journey.as_ref().unwrap();
         assert_eq!(journey.steps[0], Some(1), "not into the trap");
@@ -346,10 +331,8 @@ mod tests {
     #[test]
     fn solutions_that_do_not_fit_the_model_are_refused() {
         let model = ring(false);
-        let specification = specification(0.4);
-        let task = FiniteTask::new(&model, &specification).unwrap();
-        let solved = solve(&task, &SolveOptions::default(), &mut |_| ControlFlow::Continue(())).unwrap();
-        let Solution::Optimal(optimum) = solved else { panic!("feasible") };
+        let task = FiniteTask::new(&model, &maximise_r0(&[("r1", 0.4)])).unwrap();
+        let optimum = optimum(&task, &SolveOptions::default(), &mut silent).unwrap().unwrap();
         let good = Executable::new(&task, &optimum);
         assert!(good.check(&model, 1).is_ok());
         assert!(good.check(&model, 2).is_err());

@@ -12,7 +12,7 @@ use acrl::FiniteCmdp;
 
 use crate::evaluation::gth::ordering::Graph;
 use crate::evaluation::gth::{Elimination, Symbolic, Workspace};
-use crate::graph::strong_components;
+use crate::graph::recurrent_classes;
 use crate::tolerances::{OUTSIDE_CORE, REACHED, REACHES_IN_TIME};
 use crate::tuning::{MIN_REDIRECT_SWEEPS, REDIRECT_FACTOR_BUDGET, REDIRECT_SWEEPS, REDIRECT_WORK};
 
@@ -40,15 +40,10 @@ fn core(model: &FiniteCmdp, actions: &[usize], allowed: &impl Fn(usize) -> bool)
     let edges: Vec<Vec<usize>> = (0..n)
         .map(|s| if inside(s) { choice(s).targets.iter().map(|&t| t as usize).collect() } else { Vec::new() })
         .collect();
-    let mut of = vec![0; n];
-    let found = strong_components(n, |s| &edges[s]);
-    found.iter().enumerate().for_each(|(i, states)| states.iter().for_each(|&s| of[s] = i));
-    let closed = |states: &[usize]| {
-        states.iter().all(|&s| inside(s) && edges[s].iter().all(|&t| of[t] == of[states[0]]))
-    };
-    let classes: Vec<&Vec<usize>> = found.iter().filter(|states| closed(states)).collect();
+    let (mut classes, _) = recurrent_classes(n, |s| &edges[s]);
+    classes.retain(|states| states.iter().all(|&s| inside(s)));
     let mut core = vec![false; n];
-    if let [class] = classes[..]
+    if let [class] = &classes[..]
         && let Some(stationary) = stationary(class, |s| (choice(s).targets, choice(s).probabilities), n)
     {
         let mut order: Vec<usize> = (0..class.len()).collect();
@@ -162,34 +157,21 @@ fn redirect(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::test_models::of_choices;
 
     /// Two rings of three states. The policy stays in each; it leaves the first for the second with
     /// probability `leak`, and the second for the first with probability `back`. Another action leads
     /// out of the first at once.
     fn rings(leak: f64, back: f64) -> FiniteCmdp {
-        let mut b = FiniteCmdp::builder(["x"]);
-        (0..6).for_each(|s| _ = b.state(s.to_string()));
-        for s in 0..6 {
-            let ring = s / 3 * 3;
-            let on = ring + (s + 1 - ring) % 3;
-            let (p, other) = if s == 0 {
-                (leak, 3)
-            } else if s == 3 {
-                (back, 0)
-            } else {
-                (0.0, s)
-            };
-            b.choice(
-                s,
-                "on",
-                &if p > 0.0 { vec![(on, 1.0 - p), (other, p)] } else { vec![(on, 1.0)] },
-                &[0.0],
-            );
-            if s == 1 {
-                b.choice(s, "leave", &[(5, 1.0)], &[0.0]);
-            }
-        }
-        b.build().unwrap()
+        of_choices(&[
+            (0, "on", &[(1, 1.0 - leak), (3, leak)], [0.0]),
+            (1, "on", &[(2, 1.0)], [0.0]),
+            (1, "leave", &[(5, 1.0)], [0.0]),
+            (2, "on", &[(0, 1.0)], [0.0]),
+            (3, "on", &[(4, 1.0 - back), (0, back)], [0.0]),
+            (4, "on", &[(5, 1.0)], [0.0]),
+            (5, "on", &[(3, 1.0)], [0.0]),
+        ])
     }
 
     #[test]

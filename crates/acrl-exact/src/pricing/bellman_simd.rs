@@ -142,6 +142,7 @@ fn by_level(component: &EndComponent, half: usize) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::test_models::whole_component;
     use acrl::{FiniteCmdp, Rng};
 
     const SIDE: usize = 6;
@@ -170,10 +171,9 @@ mod tests {
     #[test]
     fn sweep_equals_the_bellman_operator_state_by_state() {
         let model = torus(6);
-        let component = EndComponent::new(&model, &(0..SIDE * SIDE).collect::<Vec<_>>());
+        let component = whole_component(&model);
         let rho: Vec<f64> = (0..component.choice_count()).map(|c| model.choice(c).rewards[0]).collect();
-        let mut simd =
-            SimdBellman::new(&component, component.len()).expect("six actions with the same targets");
+        let mut simd = SimdBellman::new(&component, component.len()).unwrap();
         assert!(simd.order.iter().enumerate().any(|(i, &s)| i != s as usize), "level by level");
         simd.set_rewards(&component, &rho, 0.4);
         let (mut v, mut expected) = (vec![0.0; component.len()], vec![0.0; component.len()]);
@@ -198,13 +198,13 @@ mod tests {
     #[test]
     fn halves_use_the_previous_values_of_the_other_half() {
         let model = torus(6);
-        let component = EndComponent::new(&model, &(0..SIDE * SIDE).collect::<Vec<_>>());
+        let component = whole_component(&model);
         let first = component.len() / 2;
-        let [mut simd, mut all] =
-            [first, component.len()].map(|half| SimdBellman::new(&component, half).unwrap());
-        for simd in [&mut simd, &mut all] {
+        let [simd, all] = [first, component.len()].map(|half| {
+            let mut simd = SimdBellman::new(&component, half).unwrap();
             simd.set_rewards(&component, &vec![0.5; component.choice_count()], 0.4);
-        }
+            simd
+        });
         let before: Vec<f64> = (0..component.len()).map(|s| (s * s % 7) as f64).collect();
         let (mut whole, mut half) = (before.clone(), before.clone());
         all.sweep(false, 0, &mut whole, &[]);
@@ -218,7 +218,7 @@ mod tests {
     fn operator_is_built_only_where_it_is_faster() {
         for (actions, faster) in [(1, false), (2, false), (8, true), (9, false)] {
             let model = torus(actions);
-            let component = EndComponent::new(&model, &(0..SIDE * SIDE).collect::<Vec<_>>());
+            let component = whole_component(&model);
             assert_eq!(SimdBellman::new(&component, component.len()).is_some(), faster, "{actions} actions");
         }
     }

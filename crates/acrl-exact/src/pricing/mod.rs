@@ -29,7 +29,7 @@ pub(crate) trait PricingOracle {
 
     /// Values of a known policy to within `precision` of each reward's range, with their errors; `None`
     /// where values are exact already.
-    fn refine(
+    fn reevaluate(
         &mut self,
         _task: &FiniteTask<'_>,
         _policy: &DeterministicPolicy,

@@ -15,7 +15,7 @@ use crate::graph::EndComponent;
 use crate::policy::DeterministicPolicy;
 use crate::simd::vectorised;
 use crate::tolerances::{
-    BOUND_ROUNDING, COARSE_EVALUATION, EVALUATION_RANGE, EVALUATION_SHARE, FEASIBILITY_EVALUATION,
+    BOUND_ROUNDING, EARLY_EVALUATION, EVALUATION_RANGE, EVALUATION_SHARE, FEASIBILITY_EVALUATION,
     IMPROVEMENT_TIE, RESIDUAL_ROUNDING, TIME_COST_RANGE,
 };
 use crate::tuning::{
@@ -23,6 +23,7 @@ use crate::tuning::{
     PLAIN_AFTER, STALLED_ROUNDS, SWEEPS, SWEEPS_PER_SIDE, TIME_COST, TIME_COST_GAP_SHARE, VALUE_LIMIT,
     VALUE_LIMIT_GROWTH, VALUE_LIMIT_PER_STATE,
 };
+use crate::vector::dot;
 use crate::{FiniteTask, SolveError};
 
 /// Modified policy iteration, one improvement step per round.
@@ -58,11 +59,10 @@ impl PricingOracle for ModifiedPolicyIteration<'_> {
         let &Request { weights, distance, precision } = request;
         // Cost of a step that uses up part of the objective's own gap, in units of the weights.
         let time_cost = TIME_COST_GAP_SHARE / EVALUATION_SHARE * precision * weights[0];
-        // While the bounds on the optimum are far apart coarse values are enough. Without bounds the
-        // requirements matter, and their values.
-        let coarse = weights[0] != 0.0 && distance.is_finite();
-        let precision = if coarse {
-            precision.max(COARSE_EVALUATION * distance) / task.weighted_range(weights)
+        // While the bounds on the optimum are far apart, values of that precision are enough. Without
+        // bounds the requirements matter, and their values.
+        let precision = if weights[0] != 0.0 && distance.is_finite() {
+            precision.max(EARLY_EVALUATION * distance) / task.weighted_range(weights)
         } else {
             FEASIBILITY_EVALUATION
         };
@@ -88,7 +88,7 @@ impl PricingOracle for ModifiedPolicyIteration<'_> {
         (self.progress, self.stalled) = (true, 0);
     }
 
-    fn refine(
+    fn reevaluate(
         &mut self,
         task: &FiniteTask<'_>,
         policy: &DeterministicPolicy,
@@ -184,11 +184,10 @@ impl<'t> ModifiedPolicyIteration<'t> {
             }
         });
         let Some(evaluated) = &self.evaluated else { return f64::INFINITY };
-        let gain = match &evaluated.others[..] {
-            [] => dot(&evaluated.values, weights),
-            others => {
-                others.iter().map(|class| dot(&class.values, weights)).fold(f64::NEG_INFINITY, f64::max)
-            }
+        let gains = evaluated.others.iter().map(|class| dot(&class.values, weights));
+        let gain = match evaluated.others.is_empty() {
+            true => dot(&evaluated.values, weights),
+            false => gains.fold(f64::NEG_INFINITY, f64::max),
         };
         // Between regions of equal gain no policy would lead from one to the other. A small cost of time
         // decides for the reference class.
@@ -333,14 +332,11 @@ fn residual(component: &EndComponent, rho: &[f64], v: &[f64], s: usize, choice: 
     rho[choice] + rise
 }
 
-fn dot(x: &[f64], y: &[f64]) -> f64 {
-    x.iter().zip(y).map(|(x, y)| x * y).sum()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use acrl::{FiniteCmdp, Objective, Rng, Specification};
+    use crate::test_models::maximise_r0;
+    use acrl::{FiniteCmdp, Rng};
 
     /// Ring with noisy steps forth, back and none, and random rewards.
     fn ring(n: usize) -> FiniteCmdp {
@@ -360,8 +356,7 @@ mod tests {
 
     /// Gain of the policy and upper bound, round by round.
     fn rounds(model: &FiniteCmdp, halves: bool, threads: usize) -> Vec<(f64, f64)> {
-        let specification = Specification::new(Some(Objective::maximize("r0")), vec![]).unwrap();
-        let task = FiniteTask::new(model, &specification).unwrap();
+        let task = FiniteTask::new(model, &maximise_r0(&[])).unwrap();
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         pool.install(|| {
             let mut oracle = ModifiedPolicyIteration::in_halves(task.end_component().unwrap(), halves);
@@ -380,10 +375,8 @@ mod tests {
         assert!(halved == rounds(&model, true, 3));
         assert!(halved != whole, "halves take other intermediate values");
         for (gain, bound) in [halved[39], whole[39]] {
-            assert!(
-                (gain - whole[39].0).abs() < 1e-9 && bound >= gain && bound - gain < 1e-6,
-                "{gain} {bound}"
-            );
+            let close = bound >= gain && bound - gain < 1e-6;
+            assert!((gain - whole[39].0).abs() < 1e-9 && close, "{gain} {bound}");
         }
         assert!(halved.iter().all(|(_, bound)| *bound >= whole[39].0 - 1e-12), "every bound is valid");
     }

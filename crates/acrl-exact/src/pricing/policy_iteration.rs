@@ -7,6 +7,7 @@ use super::{Column, ColumnPolicy, Priced, PricingOracle, Request};
 use crate::evaluation::lu::Chain;
 use crate::tolerances::{BIAS_ROUNDING, GAIN_ROUNDING, TIE};
 use crate::tuning::{POLICY_ITERATIONS, STAGE_REPETITIONS};
+use crate::vector::{dot, largest};
 use crate::{FiniteTask, Singular, SolveError};
 
 /// Policy iteration to convergence at every λ, from the policy of the last column.
@@ -129,10 +130,9 @@ pub fn optimal_actions(task: &FiniteTask<'_>, weights: &[f64]) -> Result<Vec<Vec
     let model = task.model();
     let all = vec![true; model.choice_count()];
     let (rewards, scale) = centred_rewards(task, weights);
-    let stage =
-        Stage { model, allowed: &all, rewards: &rewards, scale }.iterate(best.actions, &best.chain)?;
-    let optimal =
-        |s: usize| model.choices(s).enumerate().filter(|(_, c)| stage.ties[*c]).map(|(a, _)| a).collect();
+    let stage = Stage { model, allowed: &all, rewards: &rewards, scale };
+    let ties = stage.iterate(best.actions, &best.chain)?.ties;
+    let optimal = |s: usize| (0..).zip(model.choices(s)).filter(|(_, c)| ties[*c]).map(|(a, _)| a).collect();
     Ok((0..model.states()).map(optimal).collect())
 }
 
@@ -152,7 +152,7 @@ pub(crate) fn lagrangian_weights(task: &FiniteTask<'_>, multipliers: &Multiplier
 
 /// Σ λ_i c_i.
 pub(crate) fn priced_bounds(task: &FiniteTask<'_>, multipliers: &Multipliers) -> f64 {
-    multipliers.as_slice().iter().zip(task.bounds()).map(|(l, c)| l * c).sum()
+    dot(multipliers.as_slice(), task.bounds())
 }
 
 impl Maximiser {
@@ -168,24 +168,22 @@ impl Maximiser {
     pub fn values(&self, task: &FiniteTask<'_>) -> Result<Values, Singular> {
         let frequencies = self.chain.frequencies(task.model().initial());
         let value = |i: usize| {
-            let terms = frequencies.iter().enumerate().filter(|(_, f)| **f != 0.0);
-            terms.map(|(s, f)| f * task.rewards(task.model().choices(s).start + self.actions[s])[i]).sum()
+            let terms = frequencies.iter().zip(task.policy_rewards(&self.actions, i));
+            terms.filter(|(f, _)| **f != 0.0).map(|(f, r)| f * r).sum()
         };
         Values::new((0..=task.len()).map(value).collect()).map_err(|_| Singular)
     }
 
     /// Bound on the error of each of V₀ … V_m: the residual of g + h = r + P h bounds the error of g.
     pub(crate) fn errors(&self, task: &FiniteTask<'_>) -> Vec<f64> {
-        let model = task.model();
         let error = |i: usize| {
-            let reward = |s: usize| task.rewards(model.choices(s).start + self.actions[s])[i];
-            let rewards: Vec<f64> = (0..model.states()).map(reward).collect();
+            let rewards = task.policy_rewards(&self.actions, i);
             let (g, h) = self.chain.gain_and_bias(&rewards);
             let residual = |s: usize| {
                 (rewards[s] + self.chain.expectation(s, &h) - h[s] - g[s]).abs()
                     + (self.chain.expectation(s, &g) - g[s]).abs()
             };
-            (0..model.states()).filter(|&s| task.structure().reachable[s]).map(residual).fold(0.0, f64::max)
+            (0..rewards.len()).filter(|&s| task.structure().reachable[s]).map(residual).fold(0.0, f64::max)
         };
         (0..=task.len()).map(error).collect()
     }
@@ -196,9 +194,9 @@ impl Maximiser {
     }
 
     /// Upper bound on Σ w_i V_i of every policy from the initial distribution, valid for any rounding of
-    /// gain and bias: with g ≥ P_a g and g + h ≥ r_a + P_a h for all
-    /// reachable choices no policy exceeds μ·g, so the excess over the second is added.
-    pub fn upper_bound(&self, task: &FiniteTask<'_>) -> f64 {
+    /// gain and bias: with g ≥ P_a g and g + h ≥ r_a + P_a h for all reachable choices no policy exceeds
+    /// μ·g, so the excess over the second is added.
+    pub(crate) fn upper_bound(&self, task: &FiniteTask<'_>) -> f64 {
         let model = task.model();
         let reachable = |s: &usize| task.structure().reachable[*s];
         let states = || (0..model.states()).filter(reachable);
@@ -305,34 +303,25 @@ fn centred_rewards(task: &FiniteTask<'_>, weights: &[f64]) -> (Vec<f64>, f64) {
     (rewards, task.weighted_range(weights))
 }
 
-fn largest(x: &[f64]) -> f64 {
-    x.iter().fold(0.0, |m: f64, x| m.max(x.abs()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test_models;
-    use acrl::{Objective, Requirement, Specification};
+    use crate::test_models::{self, maximise_r0, of_choices};
     use proptest::prelude::*;
 
     fn monitoring() -> FiniteCmdp {
         acrl_envs::Monitoring::new(acrl_envs::MonitoringParameters::default()).unwrap().model().unwrap()
     }
 
-    fn specification() -> Specification {
-        let third = |name: &str| Requirement::at_least(name, 1.0 / 3.0).unwrap();
-        Specification::new(Some(Objective::maximize("r0")), vec![third("r1"), third("r2")]).unwrap()
-    }
-
-    fn targets(model: &FiniteCmdp, actions: &[usize]) -> Vec<u32> {
-        actions.iter().enumerate().map(|(s, a)| model.choice(model.choices(s).start + a).targets[0]).collect()
+    /// Example 1 of the paper.
+    fn monitoring_task(model: &FiniteCmdp) -> FiniteTask<'_> {
+        FiniteTask::new(model, &maximise_r0(&[("r1", 1.0 / 3.0), ("r2", 1.0 / 3.0)])).unwrap()
     }
 
     #[test]
     fn maximiser_of_example_1_leaves_the_poorer_region_through_r0() {
         let model = monitoring();
-        let task = FiniteTask::new(&model, &specification()).unwrap();
+        let task = monitoring_task(&model);
         for (lambda, expected) in [
             ([1.5, 2.0], [2, 0, 2]), // go to R2 and stay, from R1 through R0
             ([2.0, 1.5], [1, 1, 0]),
@@ -342,14 +331,15 @@ mod tests {
             ([0.0, 0.0], [1, 0, 0]), // a full tie: the first action
         ] {
             let best = maximise(&task, &[1.0, lambda[0], lambda[1]]).unwrap();
-            assert_eq!(targets(&model, &best.actions), expected, "{lambda:?}");
+            let target = |s: usize| model.choice(model.choices(s).start + best.actions[s]).targets[0];
+            assert_eq!([0, 1, 2].map(target), expected, "{lambda:?}");
         }
     }
 
     #[test]
     fn dual_function_of_example_1_is_piecewise_linear() {
         let model = monitoring();
-        let task = FiniteTask::new(&model, &specification()).unwrap();
+        let task = monitoring_task(&model);
         for l in [[0.0, 0.0], [0.5, 0.9], [1.0, 1.0], [1.0, 3.0], [2.5, 0.1]] {
             let multipliers = Multipliers::new(l.to_vec()).unwrap();
             let most = l[0].max(l[1]);
@@ -364,7 +354,7 @@ mod tests {
     #[test]
     fn every_action_is_optimal_at_multipliers_of_one() {
         let model = monitoring();
-        let task = FiniteTask::new(&model, &specification()).unwrap();
+        let task = monitoring_task(&model);
         let actions = optimal_actions(&task, &[1.0, 1.0, 1.0]).unwrap();
         assert!(actions.iter().all(|a| a == &[0, 1]));
         assert_eq!(optimal_actions(&task, &[1.0, 2.0, 0.0]).unwrap(), [vec![0], vec![1], vec![0]]);
@@ -373,15 +363,13 @@ mod tests {
     /// From a hub one can enter a loop at once or by way of a prize: same gain, better bias.
     #[test]
     fn ties_in_gain_are_broken_by_bias() {
-        let mut b = FiniteCmdp::builder(["x"]);
-        (0..3).for_each(|s| _ = b.state(s.to_string()));
-        b.choice(0, "straight", &[(1, 1.0)], &[0.0]);
-        b.choice(0, "detour", &[(2, 1.0)], &[0.0]);
-        b.choice(1, "stay", &[(1, 1.0)], &[1.0]);
-        b.choice(2, "prize", &[(1, 1.0)], &[7.0]);
-        let model = b.build().unwrap();
-        let specification = Specification::new(Some(Objective::maximize("x")), vec![]).unwrap();
-        let task = FiniteTask::new(&model, &specification).unwrap();
+        let model = of_choices(&[
+            (0, "straight", &[(1, 1.0)], [0.0]),
+            (0, "detour", &[(2, 1.0)], [0.0]),
+            (1, "stay", &[(1, 1.0)], [1.0]),
+            (2, "prize", &[(1, 1.0)], [7.0]),
+        ]);
+        let task = FiniteTask::new(&model, &maximise_r0(&[])).unwrap();
         let best = maximise(&task, &[1.0]).unwrap();
         assert_eq!(best.actions[0], 1);
         assert!((best.gain[0] - 1.0).abs() < 1e-14);
@@ -390,17 +378,15 @@ mod tests {
     /// Two traps with different gains: evaluation and bound survive several recurrent classes.
     #[test]
     fn multichain_models_are_maximised_from_every_state() {
-        let mut b = FiniteCmdp::builder(["x"]);
-        (0..4).for_each(|s| _ = b.state(s.to_string()));
-        b.choice(0, "left", &[(1, 1.0)], &[0.0]);
-        b.choice(0, "gamble", &[(1, 0.5), (2, 0.5)], &[0.0]);
-        b.choice(0, "dawdle", &[(0, 1.0)], &[0.9]);
-        b.choice(1, "stay", &[(1, 1.0)], &[1.0]);
-        b.choice(2, "stay", &[(2, 1.0)], &[4.0]);
-        b.choice(3, "stay", &[(3, 1.0)], &[100.0]); // unreachable: does not loosen the bound
-        let model = b.build().unwrap();
-        let specification = Specification::new(Some(Objective::maximize("x")), vec![]).unwrap();
-        let task = FiniteTask::new(&model, &specification).unwrap();
+        let model = of_choices(&[
+            (0, "left", &[(1, 1.0)], [0.0]),
+            (0, "gamble", &[(1, 0.5), (2, 0.5)], [0.0]),
+            (0, "stay", &[(0, 1.0)], [0.9]),
+            (1, "stay", &[(1, 1.0)], [1.0]),
+            (2, "stay", &[(2, 1.0)], [4.0]),
+            (3, "stay", &[(3, 1.0)], [100.0]), // unreachable: does not loosen the bound
+        ]);
+        let task = FiniteTask::new(&model, &maximise_r0(&[])).unwrap();
         let best = maximise(&task, &[1.0]).unwrap();
         assert_eq!(best.actions[0], 1);
         assert!((best.gain[0] - 2.5).abs() < 1e-14);
@@ -415,10 +401,7 @@ mod tests {
             seed: u64, start: u64, w in prop::array::uniform3(prop::sample::select(vec![0.0, 0.3, 0.5, 1.0, 2.0]))
         ) {
             let model = test_models::model(seed);
-            let requirement = |name| Requirement::at_least(name, 0.5).unwrap();
-            let objective = Some(Objective::maximize("r0"));
-            let specification = Specification::new(objective, vec![requirement("r1"), requirement("r2")]).unwrap();
-            let task = FiniteTask::new(&model, &specification).unwrap();
+            let task = FiniteTask::new(&model, &maximise_r0(&[("r1", 0.5), ("r2", 0.5)])).unwrap();
             let policies = test_models::all_policies(&model);
             let start = policies[(start % policies.len() as u64) as usize].clone();
             let best = maximise_from(&task, &w, start).unwrap();

@@ -30,7 +30,8 @@ use rayon::prelude::*;
 use super::{Evaluated, GROUP, RecurrentClass, Rewards, group_rewards};
 use crate::graph::EndComponent;
 use crate::tolerances::{LONG_CYCLE, NEVER};
-use crate::tuning::{CHUNK, MAX_WALK, REFERENCE_ATTEMPTS};
+use crate::tuning::{CHUNK, MAX_SIMULATED_STEPS, REFERENCE_ATTEMPTS};
+use crate::vector::dot;
 
 pub(crate) use numeric::{Elimination, Evaluation, Workspace};
 pub(crate) use symbolic::Symbolic;
@@ -48,10 +49,10 @@ pub(crate) type Rhs = [f64; RHS];
 pub(super) struct GthEvaluator {
     symbolic: Symbolic,
     workspace: Workspace,
-    /// State in which the last simulated walk ended.
+    /// State in which the last simulation ended.
     at: usize,
     rng: Rng,
-    /// Visits of the last walk.
+    /// Visits in the last simulation.
     counts: Vec<u32>,
 }
 
@@ -70,7 +71,7 @@ impl GthEvaluator {
         weights: &[f64],
     ) -> Evaluated {
         let row = |s: usize| component.transitions(policy[s] as usize);
-        let mut reference = self.walk(component, policy);
+        let mut reference = self.most_visited(component, policy);
         let mut tried = Vec::new();
         // A state that is known to be recurrent, and whether it is to be taken.
         let (mut recurrent, mut last_resort) = (None, false);
@@ -83,7 +84,7 @@ impl GthEvaluator {
             let lagrangian = |class: Option<usize>| -> f64 {
                 let gain = |group: &Evaluation| class.map_or(group.gain, |class| group.others[class].1);
                 let terms = groups.iter().zip(weights.chunks(GROUP));
-                terms.map(|(group, w)| gain(group).iter().zip(w).map(|(g, w)| g * w).sum::<f64>()).sum()
+                terms.map(|(group, w)| dot(&gain(group), w)).sum()
             };
             let mut others: Vec<usize> = (0..groups[0].others.len()).collect();
             others.sort_by(|&a, &b| lagrangian(Some(b)).total_cmp(&lagrangian(Some(a))));
@@ -113,11 +114,8 @@ impl GthEvaluator {
                 let visits = elimination.visits(row);
                 others.truncate(if transient { RHS } else { 0 });
                 let class = |&class: &usize| {
-                    let values = groups.iter().flat_map(|group| &group.others[class].1[..GROUP]);
-                    RecurrentClass {
-                        root: root(class),
-                        values: values.copied().take(weights.len()).collect(),
-                    }
+                    let gains = groups.iter().flat_map(|group| &group.others[class].1[..GROUP]);
+                    RecurrentClass { root: root(class), values: gains.copied().take(weights.len()).collect() }
                 };
                 let others: Vec<RecurrentClass> = others.iter().map(class).collect();
                 let roots: Vec<usize> = others.iter().map(|class| class.root).collect();
@@ -134,9 +132,9 @@ impl GthEvaluator {
         }
     }
 
-    /// The most visited state of a simulated walk.
-    fn walk(&mut self, component: &EndComponent, policy: &[u32]) -> usize {
-        let steps = (component.len() + 1000).min(MAX_WALK);
+    /// State that a simulation of the policy visits most often.
+    fn most_visited(&mut self, component: &EndComponent, policy: &[u32]) -> usize {
+        let steps = (component.len() + 1000).min(MAX_SIMULATED_STEPS);
         self.counts.clear();
         self.counts.resize(component.len(), 0);
         for step in 0..steps {

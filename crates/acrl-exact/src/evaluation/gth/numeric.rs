@@ -353,7 +353,7 @@ mod tests {
     type Row = (Vec<u32>, Vec<f64>);
 
     /// Random walk on a grid with drift, and some absorbing states.
-    fn walk(side: usize, traps: usize, seed: u64) -> Vec<Row> {
+    fn grid(side: usize, absorbing: usize, seed: u64) -> Vec<Row> {
         let mut rng = Rng::new(seed);
         let mut rows: Vec<Row> = (0..side * side)
             .map(|s| {
@@ -368,7 +368,7 @@ mod tests {
                 (to, shares.iter().map(|p| p / total).collect())
             })
             .collect();
-        for _ in 0..traps {
+        for _ in 0..absorbing {
             let s = rng.index(side * side);
             rows[s] = (vec![s as u32], vec![1.0]);
         }
@@ -415,7 +415,7 @@ mod tests {
     #[test]
     fn gain_and_bias_solve_their_equations() {
         for side in [1, 2, 3, 7, 12, 40] {
-            let rows = walk(side, 0, side as u64);
+            let rows = grid(side, 0, side as u64);
             let (one, other) = (check(&rows, 0), check(&rows, side * side / 3));
             assert!(one.others.is_empty());
             for k in 0..LOSS {
@@ -426,8 +426,8 @@ mod tests {
 
     #[test]
     fn absorbing_states_are_recurrent_classes() {
-        for (side, traps) in [(3, 1), (12, 5), (40, 30)] {
-            let rows = walk(side, traps, 5);
+        for (side, absorbing) in [(3, 1), (12, 5), (40, 30)] {
+            let rows = grid(side, absorbing, 5);
             let alone: Vec<usize> = (0..rows.len()).filter(|&s| rows[s].0.len() == 1).collect();
             let evaluation = check(&rows, alone[0]);
             assert_eq!(evaluation.others.len() + 1, alone.len());
@@ -442,7 +442,7 @@ mod tests {
     /// Absorption probabilities solve x = P x, are 1 and 0 in the classes themselves, and add up.
     #[test]
     fn absorption_probabilities_solve_their_equations() {
-        let rows = walk(25, 5, 5);
+        let rows = grid(25, 5, 5);
         let symbolic = analyse(&rows);
         let row = |s: usize| (&rows[s].0[..], &rows[s].1[..]);
         // A transient reference state.
@@ -517,7 +517,7 @@ mod tests {
 
     #[test]
     fn parallel_subtrees_give_bit_identical_results() {
-        let rows = walk(150, 0, 9);
+        let rows = grid(150, 0, 9);
         let symbolic = analyse(&rows);
         assert!(symbolic.sections.iter().filter(|section| section.subtree).count() >= 4);
         assert!(symbolic.sections.windows(2).all(|p| p[0].supernodes.end == p[1].supernodes.start));
@@ -538,7 +538,7 @@ mod tests {
 
     #[test]
     fn visits_add_up_to_the_return_time_and_to_the_gain() {
-        let rows = walk(120, 0, 3);
+        let rows = grid(120, 0, 3);
         let symbolic = analyse(&rows);
         let row = |s: usize| (&rows[s].0[..], &rows[s].1[..]);
         let elimination = Elimination::new(&symbolic, row, 17, &mut Workspace::default());

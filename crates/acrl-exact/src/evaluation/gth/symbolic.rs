@@ -39,7 +39,6 @@ pub(crate) struct Section {
 impl Symbolic {
     /// Analyses a graph; `None` if the factors would hold more than `budget` numbers.
     pub(crate) fn new(graph: &Graph, budget: usize) -> Option<Self> {
-        let n = graph.len();
         // A separator of w states fills at least w² numbers.
         let order = nested_dissection(graph, (budget as f64).sqrt() as usize)?;
         let tree = Tree::new(graph, order);
@@ -48,7 +47,6 @@ impl Symbolic {
         symbolic.fill_rows(graph);
         symbolic.measure();
         symbolic.divide();
-        debug_assert_eq!(symbolic.order.len(), n);
         (symbolic.entries() <= budget).then_some(symbolic)
     }
 
@@ -76,23 +74,17 @@ impl Symbolic {
         for f in 0..supernodes {
             let end = self.first[f + 1];
             let begin = self.rows.len();
+            let mut is_new =
+                |t: u32| t >= end && std::mem::replace(&mut mark[t as usize], f as u32) != f as u32;
             for j in self.first[f]..end {
-                for &t in graph.neighbours(self.order[j as usize] as usize) {
-                    let t = self.position[t as usize];
-                    if t >= end && mark[t as usize] != f as u32 {
-                        mark[t as usize] = f as u32;
-                        self.rows.push(t);
-                    }
-                }
+                let neighbours = graph.neighbours(self.order[j as usize] as usize).iter();
+                self.rows.extend(neighbours.map(|&t| self.position[t as usize]).filter(|&t| is_new(t)));
             }
             for _ in 0..self.children[f] {
                 let child = waiting.pop().unwrap_or(0);
                 for i in self.row_start[child]..self.row_start[child + 1] {
                     let t = self.rows[i];
-                    if t >= end && mark[t as usize] != f as u32 {
-                        mark[t as usize] = f as u32;
-                        self.rows.push(t);
-                    }
+                    self.rows.extend(is_new(t).then_some(t));
                 }
             }
             self.rows[begin..].sort_unstable();

@@ -58,21 +58,21 @@ pub(super) struct Header<'a> {
 impl<'a> Header<'a> {
     pub(super) fn read(lines: &mut Lines<'a>) -> Result<Self, DrnError> {
         let mut header = Self::default();
-        let mut seen: Vec<&str> = Vec::new();
+        let mut sections: Vec<&str> = Vec::new();
         while let Some(line) = lines.next() {
             if line.is_empty() {
                 continue;
             }
-            if line.starts_with('$') && seen.last() == Some(&"@placeholders") {
+            if line.starts_with('$') && sections.last() == Some(&"@placeholders") {
                 header.placeholder(line).map_err(|message| error(lines.number, message))?;
                 continue;
             }
             let colon = line.split_once(':').map(|(section, value)| (section.trim_ascii_end(), Some(value)));
             let (section, value) = colon.unwrap_or((line, None));
-            if seen.contains(&section) {
+            if sections.contains(&section) {
                 return Err(error(lines.number, format!("{section} is given twice")));
             }
-            seen.push(section);
+            sections.push(section);
             match section {
                 "@type" => header.model_type(lines.value(value)),
                 "@value_type" => value_type(lines.value(value)),
@@ -87,7 +87,7 @@ impl<'a> Header<'a> {
                 "@reward_models" => header.reward_models(lines.value(value)),
                 "@nr_states" => count(section, lines.value(value)).map(|n| header.states = n),
                 "@nr_choices" => count(section, lines.value(value)).map(|n| header.choices = Some(n)),
-                "@model" => match ["@type", "@nr_states"].iter().find(|name| !seen.contains(name)) {
+                "@model" => match ["@type", "@nr_states"].iter().find(|name| !sections.contains(name)) {
                     None => return Ok(header),
                     Some(name) => Err(format!("expected {name} before @model")),
                 },

@@ -3,12 +3,11 @@
 //! The `zip` crate parses the container and verifies checksums. Sizes are declared by the file, so they
 //! are checked here before memory is allocated for them.
 
-use std::io::{self, BufReader, Cursor, Read, Seek, SeekFrom, Write as _};
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
 
 use zip::read::ZipFile;
-use zip::result::{ZipError, ZipResult};
-use zip::write::SimpleFileOptions;
-use zip::{CompressionMethod, ZipArchive, ZipWriter};
+use zip::result::ZipError;
+use zip::{CompressionMethod, ZipArchive};
 
 /// Largest compression ratio of deflate.
 const MAX_RATIO: u64 = 1032;
@@ -27,8 +26,8 @@ impl<R: Read + Seek> Archive<R> {
         let zip = ZipArchive::new(BufReader::with_capacity(1 << 16, reader)).map_err(|e| match e {
             ZipError::Io(e) if e.kind() != io::ErrorKind::UnexpectedEof => io(e),
             e => format!(
-                "this is not a whole zip file, which an .npz file is: its directory cannot be read ({e}); was it cut \
-                 short?"
+                "this is not a whole zip file, which an .npz file is: its directory cannot be read ({e}); \
+                 was it cut short?"
             ),
         })?;
         if zip.has_duplicate_names() {
@@ -52,7 +51,6 @@ impl<R: Read + Seek> Archive<R> {
 /// Unpacked bytes of an entry, in order.
 pub(super) struct Content<'a, R: Read> {
     reader: ZipFile<'a, BufReader<R>>,
-    read: u64,
     /// Number of bytes that the directory declares.
     pub(super) size: u64,
     /// Largest number of bytes that the packed bytes can hold.
@@ -74,9 +72,10 @@ impl<'a, R: Read + Seek> Content<'a, R> {
             CompressionMethod::Stored => packed,
             CompressionMethod::Deflated => packed.saturating_mul(MAX_RATIO),
             other => {
-                let expected =
-                    "expected one that is stored (0) or deflated (8), as NumPy and SciPy write them";
-                return Err(format!("the entry is compressed by method {other}, {expected}"));
+                return Err(format!(
+                    "the entry is compressed by method {other}, expected one that is stored (0) or \
+                     deflated (8), as NumPy and SciPy write them"
+                ));
             }
         };
         if size > most {
@@ -86,17 +85,15 @@ impl<'a, R: Read + Seek> Content<'a, R> {
         }
         drop(entry);
         let reader = zip.by_index(index).map_err(unreadable)?;
-        Ok(Self { reader, read: 0, size, most })
+        Ok(Self { reader, size, most })
     }
 
     /// Fills all of the buffer.
     pub(super) fn fill(&mut self, buffer: &mut [u8]) -> Result<(), String> {
         self.reader.read_exact(buffer).map_err(|e| match e.kind() {
             io::ErrorKind::UnexpectedEof => format!("the entry ends before its {} bytes", self.size),
-            _ => format!("the entry cannot be unpacked after {} bytes: {e}", self.read),
-        })?;
-        self.read += buffer.len() as u64;
-        Ok(())
+            _ => format!("the entry cannot be unpacked: {e}"),
+        })
     }
 
     /// Checks that the entry ends here, and its checksum.
@@ -106,56 +103,5 @@ impl<'a, R: Read + Seek> Content<'a, R> {
             Ok(_) => Err(format!("the entry has more than its {} bytes", self.size)),
             Err(e) => Err(format!("the entry is damaged: its checksum is wrong ({e})")),
         }
-    }
-}
-
-/// Writer of a zip archive into memory, with 64-bit sizes.
-pub(super) struct ArchiveWriter {
-    zip: ZipWriter<Cursor<Vec<u8>>>,
-    buffer: Vec<u8>,
-    result: ZipResult<()>,
-}
-
-impl ArchiveWriter {
-    pub(super) fn new() -> Self {
-        Self { zip: ZipWriter::new(Cursor::new(Vec::new())), buffer: Vec::new(), result: Ok(()) }
-    }
-
-    /// Adds a deflated entry with the bytes that `fill` writes.
-    pub(super) fn add(&mut self, name: &str, fill: impl FnOnce(&mut Self)) {
-        let options = SimpleFileOptions::default()
-            .compression_method(CompressionMethod::Deflated)
-            .compression_level(Some(1))
-            .large_file(true);
-        let started = self.zip.start_file(name, options);
-        self.record(started);
-        fill(self);
-        self.flush();
-    }
-
-    /// Appends bytes to the entry.
-    pub(super) fn put(&mut self, bytes: &[u8]) {
-        self.buffer.extend_from_slice(bytes);
-        if self.buffer.len() >= 1 << 16 {
-            self.flush();
-        }
-    }
-
-    fn flush(&mut self) {
-        let written = self.zip.write_all(&self.buffer);
-        self.record(written.map_err(ZipError::from));
-        self.buffer.clear();
-    }
-
-    fn record(&mut self, result: ZipResult<()>) {
-        if self.result.is_ok() {
-            self.result = result;
-        }
-    }
-
-    /// The archive. Writing to memory does not fail for the names that [`super::write`] uses.
-    pub(super) fn finish(self) -> Vec<u8> {
-        let finished = self.result.and_then(|()| self.zip.finish());
-        finished.map(Cursor::into_inner).unwrap_or_default()
     }
 }

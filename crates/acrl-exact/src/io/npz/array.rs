@@ -2,11 +2,11 @@
 
 use std::io::{Read, Seek};
 
-use super::archive::{ArchiveWriter, Content};
+use super::archive::Content;
 
 /// Kind of the elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+enum Kind {
     Float,
     /// Signed.
     Int,
@@ -20,14 +20,14 @@ pub(super) enum Kind {
 /// Array whose header has been read, but not its elements.
 pub(super) struct Array<'a, R: Read> {
     content: Content<'a, R>,
-    pub(super) kind: Kind,
+    kind: Kind,
     /// Number of bytes of an element.
     width: usize,
     big_endian: bool,
     /// Whether the first index runs fastest.
-    pub(super) fortran: bool,
+    fortran: bool,
     pub(super) shape: Vec<usize>,
-    pub(super) len: usize,
+    len: usize,
 }
 
 /// Largest number of bytes of a name.
@@ -48,18 +48,12 @@ impl<'a, R: Read + Seek> Array<'a, R> {
         let length_bytes = match start[6] {
             1 => 2,
             2 | 3 => 4,
-            other => {
-                return Err(format!(
-                    "the array is written in version {other} of NumPy's format, expected 1 to 3"
-                ));
-            }
+            other => return Err(format!("the array has version {other} of NumPy's format, expected 1 to 3")),
         };
         content.fill(&mut length[..length_bytes])?;
         let length = u32::from_le_bytes(length) as usize;
         if length > 1 << 16 {
-            return Err(format!(
-                "the array's header has {length} bytes, expected a few: plain numbers or texts"
-            ));
+            return Err(format!("the array's header has {length} bytes, expected plain numbers or texts"));
         }
         let mut head = vec![0; length];
         content.fill(&mut head)?;
@@ -80,56 +74,90 @@ impl<'a, R: Read + Seek> Array<'a, R> {
             }
             _ => {
                 let shape = shown(&shape);
-                Err(format!(
-                    "the array's shape is {shape} with {width} bytes for each element, but it has {expected} bytes"
-                ))
+                let declared = format!("the array's shape is {shape} with {width} bytes for each element");
+                Err(format!("{declared}, but it has {expected} bytes"))
             }
         }
     }
 
-    /// Reads every element as a number.
-    pub(super) fn floats(self, mut sink: impl FnMut(usize, f64)) -> Result<(), String> {
-        let mut put = |i: usize, x: f64| {
+    /// Whether the elements are whole numbers.
+    pub(super) fn is_integer(&self) -> bool {
+        matches!(self.kind, Kind::Int | Kind::Uint)
+    }
+
+    /// Elements as numbers.
+    pub(super) fn floats(self) -> Result<Vec<f64>, String> {
+        let mut numbers = allocate(self.len)?;
+        self.each_float(|_, x| numbers.push(x))?;
+        Ok(numbers)
+    }
+
+    /// Elements of a matrix as numbers, column by column, and the number of rows.
+    pub(super) fn by_column(self) -> Result<(Vec<f64>, usize), String> {
+        let rows = self.shape[0];
+        if self.fortran || rows == 1 {
+            return Ok((self.floats()?, rows));
+        }
+        allocate::<f64>(self.len)?;
+        // Zeroed pages are not allocated before they are written to, as `resize` would do.
+        let mut numbers = vec![0.0; self.len];
+        let mut at = 0;
+        self.each_float(|_, x| {
+            numbers[at] = x;
+            at += rows;
+            // Behind the end of one row: the beginning of the next.
+            at = if at >= numbers.len() { at - numbers.len() + 1 } else { at };
+        })?;
+        Ok((numbers, rows))
+    }
+
+    /// Passes every element to `sink`, as a number, with its index.
+    pub(super) fn each_float(self, mut sink: impl FnMut(usize, f64)) -> Result<(), String> {
+        let (kind, width) = (self.kind, self.width);
+        match kind {
+            Kind::Unicode | Kind::Bytes => return Err("the array holds texts, expected numbers".into()),
+            Kind::Float if width != 4 && width != 8 => {
+                return Err(format!("the array's numbers have {} bits, expected 32 or 64", 8 * width));
+            }
+            _ => {}
+        }
+        self.each(|i, bits| {
+            let x = match kind {
+                Kind::Float if width == 8 => f64::from_bits(bits),
+                Kind::Float => f64::from(f32::from_bits(bits as u32)),
+                // Whole numbers beyond 2^53 are rounded, as NumPy does.
+                Kind::Int => signed(bits, width) as f64,
+                _ => bits as f64,
+            };
             sink(i, x);
             Ok(())
-        };
-        match (self.kind, self.width) {
-            (Kind::Float, 8) => self.each(|i, b| put(i, f64::from_le_bytes(b))),
-            (Kind::Float, 4) => self.each(|i, b| put(i, f64::from(f32::from_le_bytes(b)))),
-            (Kind::Unicode | Kind::Bytes, _) => Err("the array holds texts, expected numbers".into()),
-            (Kind::Float, width) => {
-                Err(format!("the array's numbers have {} bits, expected 32 or 64", 8 * width))
+        })
+    }
+
+    /// Elements as whole numbers of 32 bits that are not negative.
+    pub(super) fn integers(self) -> Result<Vec<u32>, String> {
+        let (kind, width) = (self.kind, self.width);
+        match kind {
+            Kind::Float => return Err("the array holds fractions, expected whole numbers".into()),
+            Kind::Unicode | Kind::Bytes => {
+                return Err("the array holds texts, expected whole numbers".into());
             }
-            // Whole numbers beyond 2^53 are rounded, as NumPy does.
-            (Kind::Int, 8) => self.each(|i, b| put(i, i64::from_le_bytes(b) as f64)),
-            (Kind::Int, 4) => self.each(|i, b| put(i, f64::from(i32::from_le_bytes(b)))),
-            (Kind::Int, 2) => self.each(|i, b| put(i, f64::from(i16::from_le_bytes(b)))),
-            (Kind::Int, _) => self.each(|i, b| put(i, f64::from(i8::from_le_bytes(b)))),
-            (Kind::Uint | Kind::Bool, _) => self.wholes(|i, n| put(i, n as f64)),
+            _ => {}
         }
+        let mut numbers = allocate(self.len)?;
+        self.each(|i, bits| {
+            if kind == Kind::Int && signed(bits, width) < 0 {
+                let n = signed(bits, width);
+                return Err(format!("element {i} is {n}, expected a whole number from 0 on"));
+            }
+            let too_large = |_| format!("element {i} is {bits}, expected at most {}", u32::MAX);
+            numbers.push(u32::try_from(bits).map_err(too_large)?);
+            Ok(())
+        })?;
+        Ok(numbers)
     }
 
-    /// Reads every element as a whole number that is not negative.
-    pub(super) fn wholes(self, mut sink: impl FnMut(usize, u64) -> Result<(), String>) -> Result<(), String> {
-        let mut signed = |i: usize, n: i64| match u64::try_from(n) {
-            Ok(n) => sink(i, n),
-            Err(_) => Err(format!("element {i} is {n}, expected a whole number from 0 on")),
-        };
-        match (self.kind, self.width) {
-            (Kind::Int, 8) => self.each(|i, b| signed(i, i64::from_le_bytes(b))),
-            (Kind::Int, 4) => self.each(|i, b| signed(i, i64::from(i32::from_le_bytes(b)))),
-            (Kind::Int, 2) => self.each(|i, b| signed(i, i64::from(i16::from_le_bytes(b)))),
-            (Kind::Int, _) => self.each(|i, b| signed(i, i64::from(i8::from_le_bytes(b)))),
-            (Kind::Uint, 8) => self.each(|i, b| sink(i, u64::from_le_bytes(b))),
-            (Kind::Uint, 4) => self.each(|i, b| sink(i, u64::from(u32::from_le_bytes(b)))),
-            (Kind::Uint, 2) => self.each(|i, b| sink(i, u64::from(u16::from_le_bytes(b)))),
-            (Kind::Uint | Kind::Bool, _) => self.each(|i, b| sink(i, u64::from(u8::from_le_bytes(b)))),
-            (Kind::Float, _) => Err("the array holds fractions, expected whole numbers".into()),
-            (Kind::Unicode | Kind::Bytes, _) => Err("the array holds texts, expected whole numbers".into()),
-        }
-    }
-
-    /// Reads every element as a text.
+    /// Elements as texts.
     pub(super) fn texts(mut self) -> Result<Vec<String>, String> {
         if !matches!(self.kind, Kind::Unicode | Kind::Bytes) {
             return Err("the array holds numbers, expected texts".into());
@@ -152,20 +180,25 @@ impl<'a, R: Read + Seek> Array<'a, R> {
             let end = item.iter().rposition(|b| *b != 0).map_or(0, |last| last + 1);
             return String::from_utf8(item[..end].to_vec()).ok();
         }
-        let letter = |&bytes: &[u8; 4]| {
-            char::from_u32(if self.big_endian {
-                u32::from_be_bytes(bytes)
-            } else {
-                u32::from_le_bytes(bytes)
-            })
-        };
+        let number = if self.big_endian { u32::from_be_bytes } else { u32::from_le_bytes };
+        let letter = |&bytes: &[u8; 4]| char::from_u32(number(bytes));
         let text: Option<String> = item.as_chunks::<4>().0.iter().map(letter).collect();
         text.map(|text| text.trim_end_matches('\0').to_owned())
     }
 
-    fn each<const N: usize>(
+    /// Passes the bits of every element of up to 8 bytes to `sink`, with its index.
+    fn each(self, sink: impl FnMut(usize, u64) -> Result<(), String>) -> Result<(), String> {
+        match self.width {
+            1 => self.each_of::<1>(sink),
+            2 => self.each_of::<2>(sink),
+            4 => self.each_of::<4>(sink),
+            _ => self.each_of::<8>(sink),
+        }
+    }
+
+    fn each_of<const N: usize>(
         mut self,
-        mut sink: impl FnMut(usize, [u8; N]) -> Result<(), String>,
+        mut sink: impl FnMut(usize, u64) -> Result<(), String>,
     ) -> Result<(), String> {
         let mut buffer = vec![0; 1 << 16];
         let mut done = 0;
@@ -177,12 +210,27 @@ impl<'a, R: Read + Seek> Array<'a, R> {
                 if self.big_endian {
                     item.reverse();
                 }
-                sink(done + i, *item)?;
+                let mut bytes = [0; 8];
+                bytes[..N].copy_from_slice(item);
+                sink(done + i, u64::from_le_bytes(bytes))?;
             }
             done += n;
         }
         self.content.finish()
     }
+}
+
+/// Signed number of `width` bytes.
+fn signed(bits: u64, width: usize) -> i64 {
+    let unused = 64 - 8 * width as u32;
+    (bits << unused) as i64 >> unused
+}
+
+/// Memory for a number of elements that is declared by the file, and so may be anything.
+fn allocate<T>(len: usize) -> Result<Vec<T>, String> {
+    let mut elements = Vec::new();
+    elements.try_reserve_exact(len).map_err(|_| format!("its {len} elements do not fit into memory"))?;
+    Ok(elements)
 }
 
 /// Value of a key, and all that follows it, in a header such as
@@ -238,15 +286,14 @@ pub(super) fn shown(shape: &[usize]) -> String {
     }
 }
 
-/// Writes the header of an array.
-pub(super) fn write_head(entry: &mut ArchiveWriter, code: &str, fortran: bool, shape: &[usize]) {
-    let fortran = if fortran { "True" } else { "False" };
-    let mut head = format!("{{'descr': '{code}', 'fortran_order': {fortran}, 'shape': {}, }}", shown(shape));
+/// Header of an array in Fortran's order.
+pub(super) fn head(code: &str, shape: &[usize]) -> Vec<u8> {
+    let fortran = if shape.len() > 1 { "True" } else { "False" };
+    let text = format!("{{'descr': '{code}', 'fortran_order': {fortran}, 'shape': {}, }}", shown(shape));
     // The elements begin at a multiple of 64 bytes.
-    let length = (10 + head.len() + 1).next_multiple_of(64) - 10;
-    head += &" ".repeat(length - head.len() - 1);
-    head.push('\n');
-    entry.put(b"\x93NUMPY\x01\x00");
-    entry.put(&(length as u16).to_le_bytes());
-    entry.put(head.as_bytes());
+    let length = (10 + text.len() + 1).next_multiple_of(64) - 10;
+    let mut head = b"\x93NUMPY\x01\x00".to_vec();
+    head.extend((length as u16).to_le_bytes());
+    head.extend(format!("{text:<0$}\n", length - 1).bytes());
+    head
 }
