@@ -6,31 +6,10 @@ use acrl::{
     Agent, EpochLength, Error, Executor, Multipliers, PolicyLibrary, Requirement, Rng, Silent, VecExecution,
     VecPolicy, VecTask,
 };
-use serde::{Deserialize, Serialize};
+use acrl_envs::RunSettings;
 
+use crate::ExecutionDefaults;
 use crate::weights::simplex;
-
-/// Default settings for the execution of a policy.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ExecutionDefaults {
-    /// η of the dual update, in units of the rewards' ranges; the gain per step is η/T₀.
-    pub step_size: f64,
-    /// Length T₀ of a dual epoch, or where `auto` starts, for a run of 200,000 steps.
-    pub epoch: u64,
-    /// The executor of λ: the policy or its library.
-    #[serde(alias = "steering")]
-    pub executor: Executor,
-}
-
-impl ExecutionDefaults {
-    /// The defaults of a policy that is not calibrated. Without an objective nothing is lost by large steps; with one,
-    /// multipliers must stay near their prices.
-    pub fn uncalibrated(task: &VecTask<'_>) -> Self {
-        let (step_size, epoch) = if task.has_objective() { (1.2, 400) } else { (0.6, 200) };
-        Self { step_size, epoch, executor: Executor::Policy }
-    }
-}
 
 /// Result of one candidate of the calibration.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -43,12 +22,10 @@ pub struct CalibrationResult {
     pub objective: f64,
 }
 
-/// Steps of a calibration run, as those of a run by default.
-const STEPS: u64 = 200_000;
 /// Sets of requirements beside the user's.
 const DRAWN: usize = 7;
 /// Shortfall that counts as none, in units of ranges: half of the default tolerance of a run.
-const TOLERATED: f64 = 0.0025;
+const TOLERATED: f64 = 0.5 * RunSettings::TOLERANCE;
 /// Epochs that are tried with the library.
 const EPOCHS: [u64; 4] = [400, 800, 1600, 3200];
 
@@ -88,7 +65,7 @@ pub fn calibrate(
         let agents = wanted.iter().map(|bounds| agent(task, &library, bounds, defaults));
         let agents = agents.collect::<Result<Vec<_>, _>>()?;
         let num_envs = agents.len() as f64;
-        let runs = VecExecution::new(task, policy, agents, rngs, STEPS)?.run(&mut Silent)?;
+        let runs = VecExecution::new(task, policy, agents, rngs, RunSettings::STEPS)?.run(&mut Silent)?;
         let (mut shortfall, mut objective) = (0.0, 0.0);
         for run in &runs {
             objective += run.averages.objective() / task.scales()[0] / num_envs;

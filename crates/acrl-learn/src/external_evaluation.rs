@@ -6,9 +6,7 @@
 //! [library](ExternalEvaluation::library), and the [policy](ExternalEvaluation::policy) samples its actions where that was
 //! measured to be better.
 
-use acrl::{
-    ActionPart, BatchMatrix, EpochLength, Error, Executor, PolicyLibrary, Rng, VecPolicy as _, VecTask,
-};
+use acrl::{ActionPart, BatchMatrix, Error, PolicyLibrary, Rng, VecPolicy as _, VecTask};
 
 use crate::{ExecutionDefaults, ExternalPpo, LibraryEvaluator, MlpPolicy};
 
@@ -223,15 +221,5 @@ impl ExternalEvaluation {
     /// evaluation, and the rest is not [calibrated](crate::calibrate()).
     pub fn execution_defaults(&self, task: &VecTask<'_>) -> ExecutionDefaults {
         ExecutionDefaults { executor: self.evaluator.executor(), ..ExecutionDefaults::uncalibrated(task) }
-    }
-}
-
-impl ExecutionDefaults {
-    /// The default executor for epochs of this length: a user who fixes the epoch wants π(·, λ).
-    pub fn executor(&self, epoch: EpochLength) -> Executor {
-        match epoch {
-            EpochLength::Auto(_) => self.executor,
-            EpochLength::Fixed(_) => Executor::Policy,
-        }
     }
 }
