@@ -45,7 +45,8 @@ def run_in(
         width = len(policy._file.observation_space)
         if len(envs.ranges) != width:
             raise InputError(
-                f"an observation of the environment has {len(envs.ranges)} numbers, but the policy was trained on {width}"
+                f"an observation of the environment has {len(envs.ranges)} numbers, but the policy was trained on "
+                f"{width}"
             )
         if [n for n, _, _ in envs.parts] != [n for n, _, _ in policy._file.action_space]:
             raise InputError("the environment has other actions than the one that the policy was trained in")

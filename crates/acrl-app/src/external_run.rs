@@ -5,7 +5,7 @@ use acrl::{
 };
 use acrl_learn::TrainedPolicy;
 
-use crate::input::{Input, PolicyProblem};
+use crate::input::{PolicyProblem, rebound};
 use crate::run::{Run, RunOptions};
 use crate::run_policy::{Plan, PolicyRuns, PreparedRun, is_sampled, normalised, prepare};
 use crate::{Error, ensure};
@@ -43,16 +43,14 @@ impl ExternalRun {
     /// `name` is the policy's name in messages.
     pub fn new(
         name: &str,
-        input: PolicyProblem,
+        mut input: PolicyProblem,
         requirements: &[acrl::Requirement],
         options: &RunOptions,
         num_envs: usize,
     ) -> Result<Self, Error> {
         ensure!(num_envs > 0, "there is no environment to run in");
         ensure!(!options.time_sharing, "--time-sharing is for solved policies; {name} was trained");
-        let mut input = Input::Policy(Box::new(input));
-        input.specify(name, None, requirements)?;
-        let Input::Policy(mut input) = input else { return Err(Error::Input(name.to_owned())) };
+        input.problem.specification = rebound(&input, name, None, requirements)?;
         let prepared = prepare(&mut input, options)?;
         let task = input.task(input.problem.specification.clone())?;
         let plan = Plan::new(&task, &input, &prepared);
@@ -82,7 +80,7 @@ impl ExternalRun {
             agents: vec![agent; num_envs],
             history,
             prepared,
-            input: *input,
+            input,
         })
     }
 

@@ -246,7 +246,7 @@ impl From<Arc<FiniteCmdp>> for Input {
 }
 
 /// The specification of a policy with other bounds; other changes need training.
-fn rebound(
+pub(crate) fn rebound(
     policy: &PolicyProblem,
     name: &str,
     objective: Option<Objective>,

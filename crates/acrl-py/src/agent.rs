@@ -349,8 +349,9 @@ impl Agent {
         match Floats::new(rewards) {
             Some(floats) if floats.shape().len() == 1 => floats.extend(&mut values),
             _ if rewards.is_instance_of::<PyString>() => return Err(no_rewards(rewards)),
-            _ if !rewards.is_instance_of::<PyList>() && !rewards.is_instance_of::<PyTuple>() => {
-                if let Ok(named) = rewards.cast::<PyMapping>() {
+            _ => {
+                let listed = rewards.is_instance_of::<PyList>() || rewards.is_instance_of::<PyTuple>();
+                if !listed && let Ok(named) = rewards.cast::<PyMapping>() {
                     let get = |name: &Bound<'py, PyString>| {
                         if named.contains(name)? { named.get_item(name).map(Some) } else { Ok(None) }
                     };
@@ -359,11 +360,6 @@ impl Agent {
                 let items = rewards.try_iter().map_err(|_| no_rewards(rewards))?;
                 // One too many suffices, should the iterator be infinite.
                 for item in items.take(m + 2) {
-                    values.push(number(&item?, &|| format!("number {} of the rewards", values.len()))?);
-                }
-            }
-            _ => {
-                for item in rewards.try_iter()?.take(m + 2) {
                     values.push(number(&item?, &|| format!("number {} of the rewards", values.len()))?);
                 }
             }
