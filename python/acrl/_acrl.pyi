@@ -8,8 +8,8 @@ from typing_extensions import Self
 
 __all__ = [
     "Agent",
-    "Dynamics",
     "Evaluation",
+    "ExternalRun",
     "Model",
     "Objective",
     "PolicyFile",
@@ -20,13 +20,12 @@ __all__ = [
     "compare",
     "default_settings",
     "main",
+    "named",
     "reproduce",
     "run",
-    "run_report",
     "seconds_to_act",
     "solve",
     "sweep",
-    "trace",
     "untrained",
     "weights",
     "write_atomically",
@@ -69,29 +68,22 @@ class Objective:
     def __getnewargs__(self) -> tuple[str, str]: ...
 
 @final
-class Dynamics:
-    def __new__(
-        cls,
-        requirements: Sequence[Requirement],
-        step_size: float,
-        epoch: int,
-        auto: bool,
-        objective_scale: float = 1.0,
-        scales: Sequence[float] | None = None,
-        multipliers: Sequence[float] | None = None,
-    ) -> Self: ...
-    def requirements(self) -> list[Requirement]: ...
-
-@final
 class Agent:
     def __new__(
         cls,
-        dynamics: Dynamics,
+        requirements: Sequence[Requirement],
         objective: str | None,
         weigh: bool,
         policy: PolicyFile | None = None,
         deterministic: bool = True,
         action_repeat: int = 1,
+        *,
+        step_size: float | None = None,
+        epoch: int | None = None,
+        epoch_start: int | None = None,
+        objective_scale: float | None = None,
+        scales: Sequence[float] | None = None,
+        multipliers: Sequence[float] | None = None,
         executor: str | None = None,
     ) -> Self: ...
     @staticmethod
@@ -115,9 +107,7 @@ class Agent:
     def averages(self) -> list[float]: ...
     def certificate(self) -> tuple[int, list[tuple[str, float, float, float]]]: ...
     def tolerances(self, share: float) -> list[float]: ...
-    def shortfalls(self) -> list[float]: ...
     def diagnosis(self, tolerance: float) -> str: ...
-    def scales(self) -> list[float]: ...
     @property
     def epoch(self) -> int: ...
     @property
@@ -175,6 +165,7 @@ class PolicyFile:
     def execution_defaults(self) -> tuple[float, int, Literal["policy", "library"]]: ...
     @property
     def scales(self) -> list[float]: ...
+    def rebound(self, requirements: Sequence[Requirement]) -> list[Requirement]: ...
     def init_multipliers(self, requirements: Sequence[Requirement]) -> list[float]: ...
     @property
     def action_repeat(self) -> int: ...
@@ -240,6 +231,23 @@ class Evaluation:
     def steps(self) -> int: ...
 
 @final
+class ExternalRun:
+    def __new__(
+        cls,
+        name: str,
+        policy: PolicyFile,
+        requirements: Sequence[Requirement],
+        settings: _Settings,
+        seed: int | None,
+        init_multipliers: Sequence[tuple[str, float]] | None,
+        executor: str | None,
+        num_envs: int,
+    ) -> Self: ...
+    def act(self, observations: NDArray[np.float64]) -> NDArray[np.float64]: ...
+    def observe(self, rewards: NDArray[np.float64], mask: NDArray[np.bool_]) -> bool: ...
+    def finish(self, command: str) -> tuple[str, str, Report]: ...
+
+@final
 class Report:
     def write(self, folder: str | os.PathLike[str]) -> None: ...
     def to_html(self) -> str: ...
@@ -262,6 +270,7 @@ def compare(
 ) -> tuple[str, Report]: ...
 def default_settings(num_envs: int, total_steps: int) -> str: ...
 def main(words: Sequence[str]) -> int: ...
+def named(requirements: Sequence[Requirement]) -> list[Requirement]: ...
 def reproduce(out_dir: str | os.PathLike[str], quick: bool, only: Sequence[str], seed: int) -> tuple[str, Report]: ...
 def run(
     request: _Request,
@@ -271,7 +280,6 @@ def run(
     executor: str | None,
     time_sharing: bool,
 ) -> tuple[str, str, Report]: ...
-def run_report(data: str, snapshots: str, name: str, command: str) -> Report: ...
 def solve(
     request: _Request,
     gap: float,
@@ -288,9 +296,6 @@ def sweep(
     callback: _OnRound | None,
 ) -> tuple[str, Report]: ...
 def seconds_to_act(policy: PolicyFile, observations: object, multipliers: object, repeats: int) -> list[float]: ...
-def trace(
-    policy: PolicyFile, dynamics: Dynamics, executor: str, steps: int, seed: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], str]: ...
 def untrained(policy: PolicyFile, hidden_sizes: Sequence[int], seed: int) -> PolicyFile: ...
 def weights(multipliers: Sequence[float], objective: bool) -> NDArray[np.float64]: ...
 def write_atomically(path: str | os.PathLike[str], content: bytes) -> None: ...

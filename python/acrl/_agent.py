@@ -132,40 +132,33 @@ class Agent:
         executor: Literal["policy", "library"] | None = None,
     ) -> None:
         if isinstance(policy, Policy):
-            given = None if requirements is None else as_requirements(requirements)
-            required = policy.requirements if given is None else _rebound(policy.requirements, given)
-            step_size = policy.execution_defaults.step_size if step_size is None else step_size
-            epoch_start = policy.execution_defaults.epoch if epoch_start is None else epoch_start
-            scales = policy.scales if scales is None else scales
-            objective_scale = policy.objective_scale if objective_scale is None else objective_scale
-            init_multipliers = policy.init_multipliers(required) if init_multipliers is None else init_multipliers
+            required = policy._file.rebound([] if requirements is None else as_requirements(requirements))
             objective = (policy.objective or False) if objective is None else objective
         elif requirements is None:
             raise InputError("an agent needs requirements, unless its policy is an acrl.Policy")
         else:
-            required = as_requirements(requirements)
+            required = _acrl.named(as_requirements(requirements))
         self._objective_name = None if isinstance(objective, bool) else as_objective(objective)
         self._has_objective = objective is not False
         # Written so that a NaN is refused too.
         if not 0 < tolerance <= 1:
             raise InputError(f"the tolerance is {tolerance}, expected a number above 0 and at most 1")
         self._tolerance = float(tolerance)
-        step_size = 0.5 if step_size is None else step_size
-        length, auto = _epoch(epoch, 10 if epoch_start is None else epoch_start)
-        # Once without arguments by name, to find the names.
-        names = [r.name for r in _acrl.Dynamics(required, step_size, length, auto).requirements()]
-        dynamics = _acrl.Dynamics(
-            required,
-            step_size,
-            length,
-            auto,
-            1.0 if objective_scale is None else objective_scale,
-            None if scales is None else ordered("scales", scales, names),
-            None if init_multipliers is None else ordered("init_multipliers", init_multipliers, names),
-        )
         if executor == "library" and not isinstance(policy, Policy):
             raise InputError("only an acrl.Policy can be executed by its library")
-        self._native = _acrl.Agent(dynamics, *self._settings(policy, deterministic), executor)
+        fixed, start = _epoch(epoch, epoch_start)
+        names = [requirement.name for requirement in required]
+        self._native = _acrl.Agent(
+            required,
+            *self._settings(policy, deterministic),
+            step_size=step_size,
+            epoch=fixed,
+            epoch_start=start,
+            objective_scale=objective_scale,
+            scales=None if scales is None else ordered("scales", scales, names),
+            multipliers=None if init_multipliers is None else ordered("init_multipliers", init_multipliers, names),
+            executor=executor,
+        )
         self._begin()
 
     def _settings(
@@ -367,28 +360,14 @@ def _predicts(policy: Any) -> bool:
     )
 
 
-def _epoch(epoch: object, start: object) -> tuple[int, bool]:
-    """T₀, and True if it may grow."""
+def _epoch(epoch: object, start: object) -> tuple[int | None, int | None]:
+    """T₀ if it is fixed, and where "auto" starts if that is given."""
     auto = epoch is None or epoch == "auto"
     what, length = ("the epoch's start", start) if auto else ("the epoch", epoch)
+    if auto and length is None:
+        return None, None
     # A bool is an int to Python, but no length.
     if isinstance(length, bool) or not isinstance(length, SupportsIndex) or length.__index__() < 1:
         expected = "a number of steps above 0" if auto else 'a number of steps above 0 or "auto"'
         raise InputError(f"{what} is {length!r}, expected {expected}")
-    return length.__index__(), auto
-
-
-def _rebound(trained: list[Requirement], given: list[Requirement]) -> list[Requirement]:
-    """Requirements of a trained policy with other bounds; anything else needs a training."""
-    found = list(trained)
-    for requirement in given:
-        same = [
-            i
-            for i, r in enumerate(found)
-            if r.direction == requirement.direction and (r.reward == requirement.reward or r.name == requirement.name)
-        ]
-        if not same:
-            raise InputError(f"the policy was not trained for {requirement!r}; it was trained for {trained!r}")
-        old = found[same[0]]
-        found[same[0]] = Requirement(old.name, requirement.bound, old.direction, old.reward)
-    return found
+    return (None, length.__index__()) if auto else (length.__index__(), None)

@@ -162,29 +162,13 @@ class Run(Result):
     #: Averages and multipliers over time, if they are known.
     history: History | None = field(default=None, compare=False)
     _data: dict[str, Any] = field(default_factory=dict, compare=False)
-    _snapshots: list[dict[str, Any]] = field(default_factory=list, compare=False)
     _page: _acrl.Report | None = field(default=None, compare=False)
-    _name: str = field(default="", compare=False)
 
     @classmethod
     def _from_json(
-        cls,
-        data: Mapping[str, Any],
-        snapshots: Sequence[Mapping[str, Any]] = (),
-        *,
-        name: str = "runs",
-        page: _acrl.Report | None = None,
+        cls, data: Mapping[str, Any], snapshots: Sequence[Mapping[str, Any]], page: _acrl.Report | None = None
     ) -> Run:
-        """From the object of ``acrl run --json``; also for runs in Gymnasium environments.
-
-        Args:
-            data: The object, with all keys of docs/json.md up to ``seed``; those of trained policies may be missing.
-                Other keys are kept for `to_json`.
-            snapshots: The history of the runs: the ``data`` of ``snapshot`` events (docs/json.md). Without them
-                `history` is None, and the report has no curves.
-            name: The name on pages.
-            page: The page, if it exists already; else it is made of ``data`` and ``snapshots`` on demand.
-        """
+        """From the object of ``acrl run --json``, the ``data`` of its ``snapshot`` events, and the page."""
         specification = Specification._from_json(data["specification"])
         names = [r.name for r in specification.requirements]
         start = data.get("start")
@@ -211,20 +195,11 @@ class Run(Result):
             runs_on_library=data.get("runs_on_library"),
             history=History._from_json(snapshots, names) if snapshots else None,
             _data=dict(data),
-            _snapshots=[dict(snapshot) for snapshot in snapshots],
             _page=page,
-            _name=name,
         )
 
     def __bool__(self) -> bool:
         return self.met
-
-    def _report(self) -> _acrl.Report:
-        if self._page is not None:
-            return self._page
-        data = json.dumps(self._data)
-        snapshots = self._snapshots
-        return _acrl.run_report(data, json.dumps(snapshots), self._name, "")
 
     def _table(self) -> tuple[str, list[dict[str, Any]]]:
         rows = []
@@ -357,8 +332,7 @@ def run(
         executor,
         time_sharing,
     )
-    history = json.loads(snapshots)
-    return Run._from_json(json.loads(data), history, name=asked[1], page=page)
+    return Run._from_json(json.loads(data), json.loads(snapshots), page)
 
 
 def _init_multipliers(given: str | Mapping[str, float] | None) -> list[tuple[str, float]] | None:

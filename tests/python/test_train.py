@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import pickle
@@ -326,7 +327,7 @@ def test_training_with_next_step_autoreset() -> None:
 
 
 def test_run_in_an_environment_has_the_fields_of_the_program(tmp_path: Path) -> None:
-    policy = acrl.train(Fields, requirements=WANTED, objective=acrl.minimize("truncated"), total_steps=30_000, seed=1)
+    policy = short_policy()
     found = acrl.run(policy, env=Fields, steps=5_000, runs=3, seed=4)
     assert (found.steps, found.runs, found.seed) == (5_000, 3, 4)
     assert found.met == all(each.met for each in found.requirements.values())
@@ -339,6 +340,10 @@ def test_run_in_an_environment_has_the_fields_of_the_program(tmp_path: Path) -> 
         assert found.multipliers[name].min <= found.multipliers[name].mean <= found.multipliers[name].max
     assert found.averages["truncated"] == pytest.approx(found.history.objective[-1, 0])  # type: ignore[index]
     assert found == acrl.run(policy, env=Fields, steps=5_000, runs=3, seed=4)
+    assert found.estimate is not None
+    assert found.coverage is not None
+    assert found.policy is not None
+    assert found.policy["complete"]
     changed = acrl.run(policy, env=Fields(), requirements=acrl.at_least("red", 0.9), steps=2_000)
     assert not changed
     assert changed.requirements["red"].bound == 0.9
@@ -346,6 +351,8 @@ def test_run_in_an_environment_has_the_fields_of_the_program(tmp_path: Path) -> 
     assert "red" in changed.diagnosis.sentence
     page = found.save_report(tmp_path / "run.html")
     assert "blue" in page.read_text()
+    done = json.loads((found.save_report(tmp_path / "run").parent / "report.json").read_text("utf-8"))
+    assert done["command"] == "acrl.run('a policy', steps=5000, runs=3, seed=4)"
     with pytest.raises(acrl.InputError, match="env="):
         acrl.run(policy)
     with pytest.raises(acrl.InputError, match="has 4 numbers"):
@@ -353,3 +360,38 @@ def test_run_in_an_environment_has_the_fields_of_the_program(tmp_path: Path) -> 
     policy.save(tmp_path / "policy.safetensors")
     with pytest.raises(acrl.Error, match="outside of this program"):
         acrl.run(tmp_path / "policy.safetensors", steps=10)
+
+
+@pytest.mark.parametrize("epoch", [20, "auto"])
+@pytest.mark.parametrize("bound", [0.3, 0.9])
+def test_agent_gives_the_results_of_a_run_in_the_same_environment(epoch: Any, bound: float) -> None:
+    policy = short_policy()
+    asked, steps = acrl.at_least("red", bound), 16_384
+    found = acrl.run(policy, env=Fields, requirements=asked, steps=steps, seed=4, epoch=epoch)
+    # With an objective, the initial epoch is proportional to the steps.
+    start = max(1, int(policy.execution_defaults.epoch * steps / 200_000))
+    agent = acrl.Agent(policy, asked, epoch=epoch, epoch_start=None if epoch == 20 else start)
+    env = Fields()
+    obs, _ = env.reset(seed=4)
+    for _ in range(steps):
+        obs, _, terminated, truncated, info = env.step(agent.act(obs))
+        agent.observe({**info, "truncated": float(truncated)})
+        if terminated or truncated:
+            obs, _ = env.reset()
+    assert found.averages == agent.averages
+    assert {name: each.last for name, each in found.multipliers.items()} == agent.multipliers
+    assert found.epoch == agent.epoch
+    assert (found.runs_on_library == 1) == (agent.executor == "library")
+    assert (found.diagnosis.verdict, found.diagnosis.names) == (agent.diagnosis.verdict, agent.diagnosis.names)
+    for name, each in found.requirements.items():
+        certificate = agent.certificate[name]
+        assert (each.average, each.certified_shortfall, each.met) == (
+            certificate.average,
+            certificate.shortfall,
+            certificate.met,
+        )
+
+
+@functools.cache
+def short_policy() -> acrl.Policy:
+    return acrl.train(Fields, requirements=WANTED, objective=acrl.minimize("truncated"), total_steps=30_000, seed=1)

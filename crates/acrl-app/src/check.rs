@@ -248,7 +248,10 @@ impl CheckReport {
                 step_size: problem.run.step_size(),
                 suboptimality_bound: found.loss,
                 max_suboptimality: options.max_suboptimality,
-                step_size_for_max_suboptimality: step_size_for(options.max_suboptimality, found.squared_bound),
+                step_size_for_max_suboptimality: step_size_for(
+                    options.max_suboptimality,
+                    found.squared_bound,
+                ),
             }),
             auto_epoch: matches!(problem.run.epoch_length(), acrl::EpochLength::Auto(_)),
             ..Self::base(task)

@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 
 use acrl::{Agent, EachStep, FinitePolicy, Rng, Simulator, Step, Transient, Values, execute, execute_runs};
+use acrl_envs::RunSettings;
 use acrl_exact::{FiniteTask, Solution, SolveOptions, solve};
 use acrl_learn::baselines::finite::dual_descent::dual_descent;
 use acrl_learn::baselines::finite::fixed_weights::{best, square_grid, sweep};
@@ -22,7 +23,7 @@ use crate::{Context as _, Error, bail};
 /// Environment steps of a learner, unless they are given.
 const TRAIN_STEPS: u64 = 1_000_000;
 /// Short runs say little about methods that settle only on average.
-pub(super) const STEPS: u64 = 200_000;
+pub(super) const STEPS: u64 = RunSettings::STEPS;
 /// Runs, where neither the problem nor the command line asks for several.
 pub(super) const RUNS: usize = 3;
 /// About how many weightings a sweep tries.

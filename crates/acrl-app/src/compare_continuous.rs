@@ -11,7 +11,7 @@ use crate::comparison::{Comparison, MethodEntry, MethodRun};
 use crate::control::{Control, Progress as _, Stop};
 use crate::input::{ContinuousProblem, apply};
 use crate::occupancy::OccupancyGrid;
-use crate::run_policy::{Plan, PolicyRuns, advise, advised_executor, estimate};
+use crate::run_policy::{Plan, PolicyRuns, estimate};
 use crate::train::{online, policy_file};
 
 /// Trainings of each method, where the command line does not say.
@@ -103,15 +103,15 @@ impl Contest<'_> {
         }
         let file = policy_file(&training, self.problem, self.task, seed, true)?;
         let mut run = self.problem.run.clone();
-        advise(&mut run, file.execution_defaults, self.task.has_objective());
-        let (start, executor) =
-            (file.multipliers(self.task)?, advised_executor(&run, file.execution_defaults));
+        file.execution_defaults.complete(&mut run, self.task.has_objective());
+        let executor = file.execution_defaults.executor_for(run.epoch_length());
+        let start = file.multipliers(self.task)?;
         let plan = Plan { task: self.task, file: &file, run: &run, start, executor };
         let executed = plan.execute(occupancy.cloned(), None, None, &Control::silent(self.stop.clone()))?;
         if self.stop.requested() {
             return Ok(None);
         }
-        let report = plan.report(&executed.runs)?;
+        let report = plan.report(&executed.runs, &[])?;
         Ok(Some(Contestant { training, file, run, executed, report }))
     }
 

@@ -17,7 +17,7 @@ use crate::input::{ContinuousProblem, Input};
 use crate::occupancy::OccupancyGrid;
 use crate::plane::Plane;
 use crate::problems::problem_text;
-use crate::run_policy::{Plan, PolicyRuns, advised_executor, training_line};
+use crate::run_policy::{Plan, PolicyRuns, training_line};
 use crate::{Context as _, Error, bail};
 
 /// The problem: four regions, and travelling takes time.
@@ -96,13 +96,13 @@ pub fn demo(options: &DemoOptions<'_>, control: &Control) -> Result<Demo, Error>
     control.message("the same policy, other requirements".to_owned());
     control.begin(ours.run.steps * RUNS as u64);
     let start = ours.file.multipliers(&task_changed)?;
-    let executor = advised_executor(&ours.run, ours.file.execution_defaults);
+    let executor = ours.file.execution_defaults.executor_for(ours.run.epoch_length());
     let plan = Plan { task: &task_changed, file: &ours.file, run: &ours.run, start, executor };
     let executed = plan.execute(Some(grid), None, None, control)?;
     if control.stop.requested() {
         return Err(Error::Stopped(""));
     }
-    let report_changed = plan.report(&executed.runs)?;
+    let report_changed = plan.report(&executed.runs, &[])?;
 
     let policy = folder.join("policy.safetensors");
     ours.file.to_container()?.save(&policy)?;

@@ -9,7 +9,7 @@ use acrl::{
 use acrl_envs::{Continuous, Problem, RunSettings, bundled};
 use acrl_exact::{Executable, FiniteTask, drn, npz};
 use acrl_files::Container;
-use acrl_learn::{PolicyFile, TrainSettings};
+use acrl_learn::{PolicyFile, ReboundError, TrainSettings};
 use serde::Serialize;
 
 use crate::options::{EpochOption, ExecutionOptions};
@@ -49,7 +49,7 @@ pub enum FiniteExecutor {
 }
 
 /// A continuous problem.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct ContinuousProblem {
     /// The problem file.
     pub(crate) text: String,
@@ -60,7 +60,7 @@ pub struct ContinuousProblem {
 }
 
 /// A trained policy and the problem it was trained on.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct PolicyProblem {
     pub(crate) problem: ContinuousProblem,
     pub(crate) file: PolicyFile,
@@ -193,17 +193,42 @@ impl Input {
             });
             return Ok(Self::Finite(problem));
         }
+        Ok(Self::Policy(Box::new(PolicyProblem::from_container(container, path)?)))
+    }
+}
+
+impl PolicyProblem {
+    /// Reads the container of a trained policy, and checks that it fits the problem that it embeds. `path` names it in
+    /// messages.
+    pub fn from_container(container: Container, path: &Path) -> Result<Self, Error> {
         let file = PolicyFile::from_container(container).with_context(|| path.display().to_string())?;
         let embedded = || format!("{}: the problem that it embeds", path.display());
-        let mut problem = match Self::from_problem(file.problem.clone(), path, true).with_context(embedded)? {
-            Self::Continuous(problem) => *problem,
-            _ => bail!("{}: its problem is finite, expected a continuous one", path.display()),
-        };
+        let mut problem =
+            match Input::from_problem(file.problem.clone(), path, true).with_context(embedded)? {
+                Input::Continuous(problem) => *problem,
+                _ => bail!("{}: its problem is finite, expected a continuous one", path.display()),
+            };
         problem.specification = file.specification.clone();
-        let task = VecTask::new(problem.environment.batch(), problem.specification.clone())
-            .with_context(|| path.display().to_string())?;
-        file.check(&task).with_context(|| path.display().to_string())?;
-        Ok(Self::Policy(Box::new(PolicyProblem { problem, file })))
+        let policy = Self { problem, file };
+        let task = policy.task(policy.file.specification.clone());
+        let task = task.with_context(|| path.display().to_string())?;
+        policy.file.check(&task).with_context(|| path.display().to_string())?;
+        Ok(policy)
+    }
+
+    /// The content of the policy file.
+    pub fn file(&self) -> &PolicyFile {
+        &self.file
+    }
+
+    /// The environment of the training.
+    pub fn environment(&self) -> &Continuous {
+        &self.problem.environment
+    }
+
+    /// Its task with a specification.
+    pub fn task(&self, specification: Specification) -> Result<VecTask<'_>, acrl::Error> {
+        VecTask::new(self.problem.environment.batch(), specification)
     }
 }
 
@@ -221,7 +246,7 @@ impl From<Arc<FiniteCmdp>> for Input {
 }
 
 /// The specification of a policy with other bounds; other changes need training.
-fn rebound(
+pub(crate) fn rebound(
     policy: &PolicyProblem,
     name: &str,
     objective: Option<Objective>,
@@ -235,21 +260,10 @@ fn rebound(
             objective.reward
         );
     }
-    let mut specification = trained.clone();
-    for requirement in requirements {
-        let next = specification.require(requirement.clone())?;
-        if next.requirements().len() != specification.requirements().len() {
-            let known: Vec<String> =
-                trained.requirements().iter().map(std::string::ToString::to_string).collect();
-            bail!(
-                "{name} was not trained for {requirement}: bounds can be changed without training, but not which \
-                 rewards are bounded, and on which side; it was trained for {}",
-                known.join(", ")
-            );
-        }
-        specification = next;
-    }
-    Ok(specification)
+    policy.file.rebound(requirements).map_err(|error| match error {
+        ReboundError::Invalid(error) => error.into(),
+        untrained @ ReboundError::Untrained { .. } => Error::Input(format!("{name} {untrained}")),
+    })
 }
 
 impl FiniteProblem {
@@ -288,7 +302,7 @@ impl FiniteProblem {
 
     /// The history of runs that has yet to be filled.
     pub(crate) fn history(&self, task: &FiniteTask<'_>) -> History {
-        History::new(&self.specification, task.scales(), self.run.tolerance, self.run.steps)
+        History::new(&self.specification, task.scales(), self.tolerances(task), self.run.steps)
     }
 
     /// How large each requirement's certified shortfall may be, in the user's units.

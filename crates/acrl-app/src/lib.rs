@@ -5,6 +5,7 @@
 //! | exact optimum and prices | [`solve`](fn@solve) | [`SolveResult`] |
 //! | optimum over the bound of one requirement | [`sweep`](fn@sweep) | [`SweptCurve`] |
 //! | execution with dual dynamics | [`run`](fn@run) | [`Run`] |
+//! | the same in an environment that the caller steps | [`ExternalRun`] | [`Run`] |
 //! | training of a policy | [`train`](fn@train) | [`TrainResult`] |
 //! | comparison of methods | [`compare`](fn@compare) | [`Comparison`] |
 //! | assumptions and guarantees | [`check`](fn@check) | [`CheckReport`] |
@@ -36,6 +37,7 @@ mod control;
 mod demo;
 mod error;
 mod event_log;
+mod external_run;
 mod input;
 mod occupancy;
 mod options;
@@ -58,10 +60,11 @@ pub use control::{Control, Progress, Stop};
 pub use demo::{Demo, DemoOptions, demo};
 pub use error::{Context, Error};
 pub use event_log::EventLog;
+pub use external_run::ExternalRun;
 pub use input::{ContinuousProblem, FiniteExecutor, FiniteProblem, Input, PolicyProblem, read_model};
 pub use options::{EpochOption, ExecutionOptions, InitMultipliers, Sweep};
 pub use problems::{BundledProblem, init, problem_text, problems};
-pub use run::{Best, Run, RunFiles, RunOptions, page_of, run, run_to_files};
+pub use run::{Best, Run, RunFiles, RunOptions, run, run_to_files};
 pub use run_folder::prepare as create_folder;
 pub use run_policy::PolicyRun;
 pub use solve::{SolveResult, SolveSettings, solve};

@@ -15,7 +15,7 @@ use acrl_exact::{
 };
 use acrl_report::run_page::{Notes, RunSummary, run_page};
 use acrl_report::{Figure, Report, count};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::control::{Control, Progress as _, Stop};
 use crate::event_log::EventLog;
@@ -284,45 +284,6 @@ impl Run {
         };
         run_page(input, &self.summary(), notes, self.pictures.clone(), command.to_owned())
     }
-}
-
-/// The page of runs from the object of `acrl run --json` and snapshots, such as runs in a Gymnasium environment.
-/// `input` is what was run, `command` repeats it.
-pub fn page_of(json: &str, snapshots: &str, input: &str, command: &str) -> Result<Report, Error> {
-    #[derive(Deserialize)]
-    struct RunJson {
-        #[serde(flatten)]
-        report: RunReport,
-        specification: Specification,
-        step_size: f64,
-        tolerance: f64,
-        seed: u64,
-    }
-    let json: RunJson = serde_json::from_str(json).context("not the results of runs")?;
-    let snapshots: Vec<Snapshot> = serde_json::from_str(snapshots).context("not a list of snapshots")?;
-    let RunJson { report, specification, step_size, tolerance, seed } = json;
-    let m = specification.requirements().len();
-    for snapshot in &snapshots {
-        let lengths = [snapshot.averages.len(), snapshot.multipliers.len(), snapshot.shortfalls.len()];
-        ensure!(
-            lengths.iter().all(|length| *length == m),
-            "the snapshot at step {} is about {} averages, {} multipliers and {} shortfalls, expected {m} of each",
-            snapshot.steps,
-            lengths[0],
-            lengths[1],
-            lengths[2]
-        );
-    }
-    // Tolerances are shares of ranges.
-    let scales: Vec<f64> = report.requirements.iter().map(|(_, r)| r.tolerance / tolerance).collect();
-    ensure!(
-        scales.len() == m && scales.iter().all(|scale| scale.is_finite() && *scale > 0.0),
-        "the requirements do not fit the specification, or their tolerances are not above 0"
-    );
-    let history = History::of_snapshots(&specification, &scales, tolerance, snapshots);
-    let summary = RunSummary { specification: &specification, report: &report, history: &history, tolerance };
-    let notes = Notes { step_size, seed, ..Notes::default() };
-    Ok(run_page(input, &summary, notes, Vec::new(), command.to_owned()))
 }
 
 /// The best possible objective in the user's sign, where it is quickly found.

@@ -1,14 +1,14 @@
 //! Running a trained policy: Algorithm 2 with π(s, λ), many runs at a time.
 
 use std::ops::ControlFlow;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
 use acrl::{
-    Agent, DiagnosisInput, DiagnosisVerdict, EachStep, EpochLength, Event, Execution, Executor, History,
-    Multipliers, Named, Observer, Rng, RunReport, Step, VecExecution, VecTask,
+    Agent, DiagnosisInput, DiagnosisVerdict, EachStep, Event, Execution, Executor, History, Multipliers,
+    Named, Observer, Rng, RunReport, Step, VecExecution, VecTask,
 };
 use acrl_envs::RunSettings;
-use acrl_learn::{CoverageReport, ExecutionDefaults, PolicyFile, TrainingRecord};
+use acrl_learn::{CoverageReport, PolicyFile, TrainingRecord};
 use acrl_report::count;
 use rayon::prelude::*;
 use serde::Serialize;
@@ -23,7 +23,7 @@ use crate::run::{Best, Run, RunFiles, RunOptions, epoch_advice};
 use crate::run_folder::RunWriter;
 use crate::{Context as _, Error, ensure};
 
-type Executions = Vec<Execution<Vec<f64>>>;
+pub(super) type Executions = Vec<Execution<Vec<f64>>>;
 
 /// What all runs came to.
 pub(super) struct PolicyRuns {
@@ -48,14 +48,10 @@ pub(super) fn run(
         !options.time_sharing,
         "--time-sharing is for policies that acrl solve --policy wrote; {name} was trained"
     );
-    apply(&mut input.problem.run, &options.execution, options.seed);
-    let PolicyProblem { problem, file } = &mut input;
-    advise(&mut problem.run, file.execution_defaults, problem.specification.objective().is_some());
-    let run = &problem.run;
+    let prepared = prepare(&mut input, options)?;
+    let PolicyProblem { problem, file } = &input;
     let task = VecTask::new(problem.environment.batch(), problem.specification.clone())?;
-    let start = start(options.init_multipliers.as_ref(), file, &task)?;
-    let executor = options.executor.unwrap_or_else(|| advised_executor(run, file.execution_defaults));
-    let plan = Plan { task: &task, file, run, start, executor };
+    let (plan, run) = (Plan::new(&task, &input, &prepared), &problem.run);
     let (mut log, mut folder) = files.open(task.specification(), run.steps, &control.stop)?;
     let plane = Plane::new(&problem.environment).filter(|_| options.pictures);
     let occupancy = match files.occupancy {
@@ -65,48 +61,21 @@ pub(super) fn run(
     };
     control.begin(run.steps.saturating_mul(run.runs as u64));
     let live = folder.as_mut().map(|folder| &mut folder.log);
-    let PolicyRuns { runs: executions, visited, runs_on_library, history, occupancy } =
-        plan.execute(occupancy, log.as_mut(), live, control)?;
+    let runs = plan.execute(occupancy, log.as_mut(), live, control)?;
     if let Some(log) = &mut log {
         log.finish()?;
     }
-    if let (Some(occupancy), Some(path)) = (&occupancy, files.occupancy) {
+    if let (Some(occupancy), Some(path)) = (&runs.occupancy, files.occupancy) {
         let written = std::fs::write(path, occupancy.to_csv());
         written.with_context(|| format!("cannot write {}", path.display()))?;
     }
-    let report = plan.report(&executions)?;
+    let report = plan.report(&runs.runs, &[])?;
     let pictures = match &plane {
-        Some(plane) => plane.figures(&task, file, &report, occupancy.as_ref())?,
+        Some(plane) => plane.figures(&task, file, &report, runs.occupancy.as_ref())?,
         None => Vec::new(),
     };
-    let names = task.specification().names().into_iter();
-    let policy = PolicyRun {
-        start: names.zip(plan.start.as_slice().iter().copied()).collect(),
-        policy: file.training.clone(),
-        coverage: file.coverage.compare(&visited),
-        executor,
-        runs_on_library,
-        weight_conditioned: !file.policy.ignores_weights(),
-    };
-    let run = Run {
-        met: report.met(),
-        best: Best::Estimate(estimate(&task, file)),
-        specification: task.specification().clone(),
-        step_size: run.step_size(),
-        tolerance: run.tolerance,
-        seed: run.seed,
-        policy: Some(policy),
-        executor: None,
-        history,
-        certificate: executions[0].certificate.clone(),
-        objective_scale: task.scales()[0],
-        advice: advice(&report, &plan, name),
-        problem: Some(problem.text.clone()),
-        pictures,
-        stopped: control.stop.requested(),
-        report,
-    };
-    Ok((run, folder))
+    let run = plan.result(name, &problem.text, report, runs, control.stop.requested());
+    Ok((Run { pictures, ..run }, folder))
 }
 
 /// The trained policy of some runs.
@@ -144,25 +113,24 @@ pub(crate) fn training_line(training: &TrainingRecord) -> String {
     )
 }
 
-/// What neither the command line nor the problem says, the policy advises.
-///
-/// With an objective, how long the agent stays in one place before it changes decides how much it loses on the way:
-/// the longer the run, the longer it may stay without a requirement being far behind at the end.
-pub(super) fn advise(run: &mut RunSettings, advice: ExecutionDefaults, objective: bool) {
-    const ADVISED: f64 = 200_000.0;
-    if run.epoch.is_none() {
-        let longer = if objective { run.steps as f64 * run.tolerance / (ADVISED * 0.005) } else { 1.0 };
-        run.epoch = Some(EpochLength::Auto(((advice.epoch as f64 * longer) as u64).clamp(1, 1 << 14)));
-    }
-    run.step_size = run.step_size.or(Some(advice.step_size));
+/// Initial multipliers and executor of runs.
+#[derive(Debug)]
+pub(super) struct PreparedRun {
+    pub(super) start: Multipliers,
+    pub(super) executor: Executor,
 }
 
-/// The same for what turns multipliers into behaviour; who fixes the epoch wants π(·, λ).
-pub(super) fn advised_executor(run: &RunSettings, advice: ExecutionDefaults) -> Executor {
-    match run.epoch_length() {
-        EpochLength::Auto(_) => advice.executor,
-        EpochLength::Fixed(_) => Executor::Policy,
-    }
+/// Settles everything that neither the options nor the problem say by the defaults of the policy.
+pub(super) fn prepare(input: &mut PolicyProblem, options: &RunOptions) -> Result<PreparedRun, Error> {
+    let PolicyProblem { problem, file } = input;
+    apply(&mut problem.run, &options.execution, options.seed);
+    let task = VecTask::new(problem.environment.batch(), problem.specification.clone())?;
+    file.execution_defaults.complete(&mut problem.run, task.has_objective());
+    let default = || file.execution_defaults.executor_for(problem.run.epoch_length());
+    Ok(PreparedRun {
+        start: start(options.init_multipliers.as_ref(), file, &task)?,
+        executor: options.executor.unwrap_or_else(default),
+    })
 }
 
 /// λ₀.
@@ -208,23 +176,51 @@ pub(super) struct Plan<'a> {
     pub(super) executor: Executor,
 }
 
-/// Steps between two comparisons of the weights with those of the training.
-const LOOK: u64 = 997;
+/// True if the weights are compared with those of the training after this step of so many.
+pub(super) fn is_sampled(step: u64, steps: u64) -> bool {
+    const INTERVAL: u64 = 997;
+    step.is_multiple_of(INTERVAL) || step == steps
+}
 
-impl Plan<'_> {
-    fn agent(&self) -> Result<Agent, Error> {
-        let scales = self.task.scales();
-        let auto = matches!(self.run.epoch_length(), EpochLength::Auto(_));
-        let library = auto || self.executor == Executor::Library;
-        Ok(Agent::builder(self.task.specification().requirements().to_vec())
-            .step_size(self.run.step_size())
-            .epoch(self.run.epoch_length())
-            .scales(scales[0], &scales[1..])
-            .multipliers(self.start.clone())
-            .objective(self.task.has_objective())
-            .library(library.then(|| Arc::new(self.file.library.clone())))
-            .executor(self.executor)
-            .build()?)
+/// The weights of the first runs of a batch, in units of the rewards' ranges and adding up to 1.
+pub(super) fn normalised(agents: &[Agent], scales: &[f64]) -> Vec<Vec<f32>> {
+    const ENVS: usize = 4;
+    let weights = |agent: &Agent| {
+        let scaled: Vec<f64> = agent.weights().iter().zip(scales).map(|(w, scale)| w * scale).collect();
+        let total: f64 = scaled.iter().sum();
+        let even = 1.0 / scaled.len() as f64;
+        scaled.iter().map(|w| if total > 0.0 { w / total } else { even } as f32).collect()
+    };
+    agents.iter().take(ENVS).map(weights).collect()
+}
+
+impl<'a> Plan<'a> {
+    /// The plan of prepared runs.
+    pub(super) fn new(task: &'a VecTask<'a>, input: &'a PolicyProblem, prepared: &PreparedRun) -> Self {
+        let PreparedRun { start, executor } = prepared;
+        Self { task, file: &input.file, run: &input.problem.run, start: start.clone(), executor: *executor }
+    }
+
+    pub(super) fn agent(&self) -> Result<Agent, Error> {
+        let agent = self.file.agent_builder(self.task)?;
+        let agent = agent.step_size(self.run.step_size()).epoch(self.run.epoch_length());
+        Ok(agent.multipliers(self.start.clone()).executor(self.executor).build()?)
+    }
+
+    /// The history of the runs that has yet to be filled.
+    pub(super) fn history(&self) -> History {
+        let specification = self.task.specification();
+        History::new(specification, &self.scales(), self.tolerances(), self.run.steps)
+    }
+
+    /// R₁ … R_m.
+    fn scales(&self) -> Vec<f64> {
+        self.file.scales(self.task).split_off(1)
+    }
+
+    fn tolerances(&self) -> Vec<f64> {
+        let bounds = self.task.specification().bounds();
+        self.file.library.tolerances(self.run.tolerance, &bounds, &self.scales())
     }
 
     /// Some of the runs, together. A run comes out the same whichever others are beside it.
@@ -284,15 +280,13 @@ impl Plan<'_> {
     ) -> Result<PolicyRuns, Error> {
         let num_envs = runs.len();
         let (mut visited, mut runs_on_library) = (Vec::new(), 0);
-        let specification = self.task.specification();
-        let mut history =
-            History::new(specification, &self.task.scales()[1..], self.run.tolerance, self.run.steps);
+        let mut history = self.history();
         let each = |&Step { steps: step, agents, states }: &Step<'_>| {
             if let (Some(occupancy), Some(states)) = (&mut occupancy, states) {
                 occupancy.visit(states);
             }
-            if step.is_multiple_of(LOOK) || step == self.run.steps {
-                visited.extend(self.normalised(agents));
+            if is_sampled(step, self.run.steps) {
+                visited.extend(normalised(agents, self.task.scales()));
                 runs_on_library = agents.iter().filter(|agent| agent.entry().is_some()).count();
             }
             if history.is_due(step) {
@@ -314,34 +308,52 @@ impl Plan<'_> {
         Ok(PolicyRuns { runs, visited, runs_on_library, history, occupancy })
     }
 
-    /// The weights of the first runs of a batch, in units of the rewards' ranges and adding up to 1.
-    fn normalised(&self, agents: &[Agent]) -> Vec<Vec<f32>> {
-        const ENVS: usize = 4;
-        let scales = self.task.scales();
-        agents
-            .iter()
-            .take(ENVS)
-            .map(|agent| {
-                let scaled: Vec<f64> =
-                    agent.weights().iter().zip(scales).map(|(w, scale)| w * scale).collect();
-                let total: f64 = scaled.iter().sum();
-                let even = 1.0 / scaled.len() as f64;
-                scaled.iter().map(|w| if total > 0.0 { w / total } else { even } as f32).collect()
-            })
-            .collect()
+    /// The report on runs; `agents` are those of the runs, which have observed more than the evaluation of a library with
+    /// standard errors.
+    pub(super) fn report(&self, executions: &Executions, agents: &[Agent]) -> Result<RunReport, Error> {
+        let evidence = self.file.evidence(self.task, agents);
+        let known =
+            DiagnosisInput { scales: self.scales(), tolerances: self.tolerances(), ..evidence.input() };
+        RunReport::new(self.task.specification(), executions, known).context("no run")
     }
 
-    pub(super) fn report(&self, executions: &Executions) -> Result<RunReport, Error> {
-        let scales = &self.task.scales()[1..];
-        let settled = self.file.library.settled();
-        let symptoms = DiagnosisInput {
-            scales: scales.to_vec(),
-            tolerances: scales.iter().map(|scale| self.run.tolerance * scale).collect(),
-            seen: self.file.seen.vectors(),
-            settled: &settled,
-            ..DiagnosisInput::default()
+    /// The result of runs, without pictures.
+    pub(super) fn result(
+        &self,
+        name: &str,
+        problem: &str,
+        report: RunReport,
+        runs: PolicyRuns,
+        stopped: bool,
+    ) -> Run {
+        let (task, file, run) = (self.task, self.file, self.run);
+        let names = task.specification().names().into_iter();
+        let policy = PolicyRun {
+            start: names.zip(self.start.as_slice().iter().copied()).collect(),
+            policy: file.training.clone(),
+            coverage: file.coverage.compare(&runs.visited),
+            executor: self.executor,
+            runs_on_library: runs.runs_on_library,
+            weight_conditioned: !file.policy.ignores_weights(),
         };
-        RunReport::new(self.task.specification(), executions, symptoms).context("no run")
+        Run {
+            met: report.met(),
+            best: Best::Estimate(estimate(task, file)),
+            specification: task.specification().clone(),
+            step_size: run.step_size(),
+            tolerance: run.tolerance,
+            seed: run.seed,
+            policy: Some(policy),
+            executor: None,
+            history: runs.history,
+            certificate: runs.runs[0].certificate.clone(),
+            objective_scale: file.scales(task)[0],
+            advice: advice(&report, self, name),
+            problem: Some(problem.to_owned()),
+            pictures: Vec::new(),
+            stopped,
+            report,
+        }
     }
 }
 

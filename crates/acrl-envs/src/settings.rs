@@ -1,6 +1,6 @@
 //! The `[run]` and `[train]` sections of the problem file.
 
-use acrl::EpochLength;
+use acrl::{AgentBuilder, EpochLength};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value as Json;
 
@@ -13,9 +13,9 @@ pub struct RunSettings {
     pub steps: u64,
     /// Number of independent runs.
     pub runs: usize,
-    /// η of the dual update; without it the policy's own default, or [`RunSettings::STEP_SIZE`].
+    /// η of the dual update; without it the policy's own default, or [`AgentBuilder::STEP_SIZE`].
     pub step_size: Option<f64>,
-    /// Length T₀ of a dual epoch; without it the policy's own default, or [`RunSettings::EPOCH`].
+    /// Length T₀ of a dual epoch; without it the policy's own default, or [`AgentBuilder::EPOCH`].
     pub epoch: Option<EpochLength>,
     /// Certified shortfall that counts as met, as a share of each reward's range.
     pub tolerance: f64,
@@ -25,24 +25,31 @@ pub struct RunSettings {
 
 impl Default for RunSettings {
     fn default() -> Self {
-        Self { steps: 200_000, runs: 1, step_size: None, epoch: None, tolerance: 0.005, seed: 0 }
+        Self {
+            steps: Self::STEPS,
+            runs: 1,
+            step_size: None,
+            epoch: None,
+            tolerance: Self::TOLERANCE,
+            seed: 0,
+        }
     }
 }
 
 impl RunSettings {
-    /// η where nothing else is known.
-    pub const STEP_SIZE: f64 = 0.5;
-    /// T₀ where nothing else is known.
-    pub const EPOCH: EpochLength = EpochLength::Auto(10);
+    /// Steps by default.
+    pub const STEPS: u64 = 200_000;
+    /// Tolerance by default.
+    pub const TOLERANCE: f64 = 0.005;
 
     /// η of the dual update. The gain per step is η divided by the length of the first epoch.
     pub fn step_size(&self) -> f64 {
-        self.step_size.unwrap_or(Self::STEP_SIZE)
+        self.step_size.unwrap_or(AgentBuilder::STEP_SIZE)
     }
 
     /// Length T₀ of a dual epoch.
     pub fn epoch_length(&self) -> EpochLength {
-        self.epoch.unwrap_or(Self::EPOCH)
+        self.epoch.unwrap_or(AgentBuilder::EPOCH)
     }
 }
 
@@ -130,7 +137,7 @@ pub(crate) fn run(root: &Table<'_>) -> Result<RunSettings, ProblemError> {
         }
         (Some(Epoch::Fixed(EpochStart(length))), None) => Some(EpochLength::Fixed(length)),
         (_, Some(EpochStart(start))) => Some(EpochLength::Auto(start)),
-        (Some(Epoch::Auto(Auto::Auto)), None) => Some(RunSettings::EPOCH),
+        (Some(Epoch::Auto(Auto::Auto)), None) => Some(AgentBuilder::EPOCH),
         (None, None) => None,
     };
     let step_size = step_size.map(|Number(eta)| eta);

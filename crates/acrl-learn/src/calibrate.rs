@@ -6,31 +6,11 @@ use acrl::{
     Agent, EpochLength, Error, Executor, Multipliers, PolicyLibrary, Requirement, Rng, Silent, VecExecution,
     VecPolicy, VecTask,
 };
-use serde::{Deserialize, Serialize};
+use acrl_envs::RunSettings;
 
-use crate::tuning::calibration::{DRAWN, EPOCHS, STEPS, TOLERATED, WITH_OBJECTIVE, WITHOUT_OBJECTIVE};
+use crate::ExecutionDefaults;
+use crate::tuning::calibration::{DRAWN, EPOCHS, TOLERATED};
 use crate::weights::simplex;
-
-/// Default settings for the execution of a policy.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ExecutionDefaults {
-    /// η of the dual update, in units of the rewards' ranges; the gain per step is η/T₀.
-    pub step_size: f64,
-    /// Length T₀ of a dual epoch, or where `auto` starts, for a run of 200,000 steps.
-    pub epoch: u64,
-    /// The executor of λ: the policy or its library.
-    #[serde(alias = "steering")]
-    pub executor: Executor,
-}
-
-impl ExecutionDefaults {
-    /// The defaults of a policy that is not calibrated.
-    pub fn uncalibrated(task: &VecTask<'_>) -> Self {
-        let (step_size, epoch) = if task.has_objective() { WITH_OBJECTIVE } else { WITHOUT_OBJECTIVE };
-        Self { step_size, epoch, executor: Executor::Policy }
-    }
-}
 
 /// Result of one candidate of the calibration.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -79,7 +59,7 @@ pub fn calibrate(
         let agents = wanted.iter().map(|bounds| agent(task, &library, bounds, defaults));
         let agents = agents.collect::<Result<Vec<_>, _>>()?;
         let num_envs = agents.len() as f64;
-        let runs = VecExecution::new(task, policy, agents, rngs, STEPS)?.run(&mut Silent)?;
+        let runs = VecExecution::new(task, policy, agents, rngs, RunSettings::STEPS)?.run(&mut Silent)?;
         let (mut shortfall, mut objective) = (0.0, 0.0);
         for run in &runs {
             objective += run.averages.objective() / task.scales()[0] / num_envs;

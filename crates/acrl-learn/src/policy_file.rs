@@ -3,7 +3,7 @@
 //! The file is a `safetensors` container: the weights are tensors that any reader of that format opens, and the rest
 //! is metadata. It embeds the problem, so that `acrl run FILE` needs nothing else.
 
-use acrl::{LibraryEntry, Multipliers, Objective, PolicyLibrary, Requirement, Specification, VecTask};
+use acrl::{LibraryEntry, Objective, PolicyLibrary, Requirement, Specification, VecTask};
 use acrl_files::{Container, ContainerError, Tensor};
 use serde::{Deserialize, Serialize};
 
@@ -148,12 +148,6 @@ impl PolicyFile {
     /// `Ok` if the policy can act in the task's environment: same observations, actions and rewards.
     pub fn check(&self, task: &VecTask<'_>) -> Result<(), PolicyFileError> {
         self.policy.check(task).map_err(PolicyFileError::Spaces)
-    }
-
-    /// Initial multipliers λ₀ of an execution with the task's bounds: [`PolicyLibrary::start`].
-    pub fn multipliers(&self, task: &VecTask<'_>) -> Result<Multipliers, acrl::Error> {
-        let bounds = task.specification().bounds();
-        Multipliers::new(self.library.start(&bounds, task.scales(), task.has_objective()))
     }
 }
 

@@ -211,14 +211,14 @@ pub(crate) mod external_evaluation {
 
 /// Grid search of the execution defaults.
 pub(crate) mod calibration {
-    /// Steps of a calibration run, as those of a run by default.
-    pub(crate) const STEPS: u64 = 200_000;
     /// Sets of requirements beside the user's.
     pub(crate) const DRAWN: usize = 7;
     /// Shortfall that counts as none, in units of ranges: half of the default tolerance of a run.
-    pub(crate) const TOLERATED: f64 = 0.0025;
+    pub(crate) const TOLERATED: f64 = 0.5 * acrl_envs::RunSettings::TOLERANCE;
     /// Epochs that are tried with the library.
     pub(crate) const EPOCHS: [u64; 4] = [400, 800, 1600, 3200];
+    /// The longest initial epoch by default.
+    pub(crate) const MAX_INITIAL_EPOCH: u64 = 1 << 14;
     /// Step size and epoch of a policy that is not calibrated, with an objective: multipliers must stay near their prices.
     pub(crate) const WITH_OBJECTIVE: (f64, u64) = (1.2, 400);
     /// The same without an objective: nothing is lost by large steps.

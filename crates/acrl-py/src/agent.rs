@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use acrl::{BatchMatrix, Executor, PolicyLibrary, Rewards, Rng, VecPolicy as _};
+use acrl::{BatchMatrix, DiagnosisInput, EpochLength, Multipliers, Rewards, Rng, VecPolicy as _};
 use acrl_learn::{RewardSample, TrainedPolicy};
 use numpy::{PyArray1, ToPyArray as _};
 use pyo3::exceptions::PyTypeError;
@@ -11,7 +11,6 @@ use pyo3::types::{PyDict, PyList, PyMapping, PyString, PyTuple};
 use serde::{Deserialize, Serialize};
 
 use crate::arrays::Floats;
-use crate::dynamics::Dynamics;
 use crate::errors::{InputError, UnknownNameError, input, lock};
 use crate::policy::{PolicyFile, executor_name, executor_named};
 use crate::specification::Requirement;
@@ -59,30 +58,66 @@ struct Acting {
 
 #[pymethods]
 impl Agent {
-    /// `objective` is the name of the objective's reward; `weigh` says whether there is an objective at all.
+    /// Of requirements with names of their own. What is absent is as a trained policy recommends, or as in
+    /// [`acrl::AgentBuilder`]. `epoch` is fixed, `epoch_start` the initial length of "auto"; `objective` is the name of the
+    /// objective's reward, and `weigh` says whether there is an objective at all.
     #[new]
-    #[pyo3(signature = (dynamics, objective, weigh, policy=None, deterministic=true, action_repeat=1, executor=None))]
-    #[expect(clippy::too_many_arguments, reason = "called from one place")]
+    #[pyo3(signature = (
+        requirements, objective, weigh, policy=None, deterministic=true, action_repeat=1, *, step_size=None, epoch=None,
+        epoch_start=None, objective_scale=None, scales=None, multipliers=None, executor=None
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "called from one place, by name")]
     fn new(
         py: Python<'_>,
-        dynamics: &Bound<'_, Dynamics>,
+        requirements: Vec<Bound<'_, Requirement>>,
         objective: Option<&str>,
         weigh: bool,
         policy: Option<Py<PolicyFile>>,
         deterministic: bool,
         action_repeat: u64,
+        step_size: Option<f64>,
+        epoch: Option<u64>,
+        epoch_start: Option<u64>,
+        objective_scale: Option<f64>,
+        scales: Option<Vec<f64>>,
+        multipliers: Option<Vec<f64>>,
         executor: Option<&str>,
     ) -> PyResult<Self> {
-        check_fit(dynamics.get().1.len(), policy.as_ref())?;
-        let epoch = dynamics.get().2;
-        let default = policy
-            .as_ref()
-            .map_or(Executor::Policy, |policy| policy.get().file.execution_defaults.executor(epoch));
-        let executor = executor.map(executor_named).transpose()?.unwrap_or(default);
-        let builder = dynamics.get().0.clone().objective(weigh).executor(executor);
-        let agent = builder.library(library(policy.as_ref())).build().map_err(input)?;
+        let requirements: Vec<_> = requirements.iter().map(|r| r.get().0.clone()).collect();
+        let epoch = epoch.map(EpochLength::Fixed).or(epoch_start.map(EpochLength::Auto));
+        let mut executor = executor.map(executor_named).transpose()?;
+        let (mut builder, mut ranges) = match policy.as_ref().map(Py::get) {
+            None => (acrl::Agent::builder(requirements.clone()), vec![1.0; requirements.len() + 1]),
+            Some(policy) => {
+                let file = policy.file();
+                let task = policy.task(file.rebound(&requirements).map_err(input)?)?;
+                if let Some(epoch) = epoch {
+                    executor = executor.or(Some(file.execution_defaults.executor_for(epoch)));
+                }
+                (file.agent_builder(&task).map_err(input)?, file.scales(&task))
+            }
+        };
+        if let Some(range) = objective_scale {
+            ranges[0] = range;
+        }
+        if let Some(scales) = scales {
+            ranges.splice(1.., scales);
+        }
+        builder = builder.scales(ranges[0], &ranges[1..]).objective(weigh);
+        if let Some(step_size) = step_size {
+            builder = builder.step_size(step_size);
+        }
+        if let Some(epoch) = epoch {
+            builder = builder.epoch(epoch);
+        }
+        if let Some(multipliers) = multipliers {
+            builder = builder.multipliers(Multipliers::new(multipliers).map_err(input)?);
+        }
+        if let Some(executor) = executor {
+            builder = builder.executor(executor);
+        }
         let state = State {
-            agent,
+            agent: builder.build().map_err(input)?,
             seen: RewardSample::default(),
             held: None,
             rng: policy.as_ref().map_or_else(|| Rng::new(0), |policy| policy.get().split_rng()),
@@ -104,8 +139,14 @@ impl Agent {
     ) -> PyResult<Self> {
         let wrong = |error| InputError::new_err(format!("the state of the agent cannot be read: {error}"));
         let mut state: State = serde_json::from_str(text).map_err(wrong)?;
-        check_fit(state.agent.dynamics().len(), policy.as_ref())?;
-        state.agent.attach_library(library(policy.as_ref())).map_err(input)?;
+        if let Some(file) = policy.as_ref().map(|policy| policy.get().file()) {
+            let (m, found) = (file.specification.requirements().len(), state.agent.dynamics().len());
+            if m != found {
+                let text = format!("the policy was trained for {m} requirements, but the agent has {found}");
+                return Err(InputError::new_err(text));
+            }
+            state.agent.attach_library(Some(Arc::new(file.library.clone()))).map_err(input)?;
+        }
         let parts = policy.as_ref().map_or(0, |policy| policy.get().action_len());
         let fits = state.held.as_ref().is_none_or(|(_, action)| action.len() == parts);
         if !fits || state.agent.has_objective() != weigh {
@@ -199,47 +240,26 @@ impl Agent {
 
     /// The diagnosis as JSON, with the fields of `acrl run --json`.
     fn diagnosis(&self, tolerance: f64) -> PyResult<String> {
-        let state = &lock(&self.run).state;
-        let mut symptoms = state.agent.diagnosis_input(tolerance);
-        symptoms.tolerances = self.tolerances_of(state, tolerance);
-        let (mut settled, mut errors) = (Vec::new(), Vec::new());
-        let mut seen: &[Vec<f64>] = &[];
-        match self.policy.as_ref().map(Py::get) {
+        let State { agent, seen, .. } = &lock(&self.run).state;
+        let diagnosis = match self.policy.as_ref().map(Py::get) {
             Some(policy) => {
-                let library = state.agent.corrected_library();
-                (settled, errors) = (library.settled(), library.settled_errors());
-                seen = policy.seen();
-                let multipliers = state.agent.multipliers().as_slice();
-                let held = state.agent.executor() == Executor::Library;
-                if let Some((size, limit)) = policy.reach(multipliers, &symptoms.bounds, held) {
-                    (symptoms.multiplier_size, symptoms.multiplier_limit) = (size, Some(limit));
-                }
-                let half = state.agent.progress().0 / 2;
-                symptoms.deficit_rate_std = library.deviations(multipliers.len() + 1, half).split_off(1);
+                let task = policy.task(policy.file().specification.clone())?;
+                let evidence = policy.file().evidence(&task, std::slice::from_ref(agent));
+                agent.diagnosis(tolerance, evidence.input())
             }
             // The long-run averages of other policies are mixtures of their observed rewards, after enough steps.
-            None if symptoms.growing() => settled = state.seen.vectors().to_vec(),
-            None => {}
-        }
-        (symptoms.settled, symptoms.seen, symptoms.settled_errors) = (&settled, seen, &errors);
-        let diagnosis = state.agent.diagnosis(&symptoms);
+            None => {
+                let settled = if agent.diagnosis_input(tolerance).growing() { seen.vectors() } else { &[] };
+                agent.diagnosis(tolerance, DiagnosisInput { settled, ..DiagnosisInput::default() })
+            }
+        };
         let wrong = |error| InputError::new_err(format!("the diagnosis cannot be written: {error}"));
         serde_json::to_string(&diagnosis).map_err(wrong)
     }
 
-    /// The ranges of the requirements' rewards.
-    fn scales(&self) -> Vec<f64> {
-        lock(&self.run).state.agent.dynamics().scales().to_vec()
-    }
-
     /// The certified shortfalls that count as met, where this share of the range is tolerated.
     fn tolerances(&self, share: f64) -> Vec<f64> {
-        self.tolerances_of(&lock(&self.run).state, share)
-    }
-
-    /// Certified shortfall of each requirement since the ledger was opened; negative if the bound is exceeded.
-    fn shortfalls(&self) -> Vec<f64> {
-        lock(&self.run).state.agent.dynamics().shortfalls()
+        lock(&self.run).state.agent.tolerances(share)
     }
 
     /// The length of the current epoch, in steps.
@@ -281,13 +301,6 @@ impl Agent {
             action_repeat,
             run: Mutex::new(Run { state, acting }),
         }
-    }
-
-    fn tolerances_of(&self, state: &State, share: f64) -> Vec<f64> {
-        let (scales, bounds) = (state.agent.dynamics().scales(), state.agent.dynamics().bounds());
-        let policy = self.policy.as_ref().map(Py::get);
-        let measured = policy.and_then(|policy| policy.tolerances(share, bounds, scales));
-        measured.unwrap_or_else(|| scales.iter().map(|scale| share * scale).collect())
     }
 
     /// The action that is repeated, until as many steps have been observed.
@@ -336,8 +349,9 @@ impl Agent {
         match Floats::new(rewards) {
             Some(floats) if floats.shape().len() == 1 => floats.extend(&mut values),
             _ if rewards.is_instance_of::<PyString>() => return Err(no_rewards(rewards)),
-            _ if !rewards.is_instance_of::<PyList>() && !rewards.is_instance_of::<PyTuple>() => {
-                if let Ok(named) = rewards.cast::<PyMapping>() {
+            _ => {
+                let listed = rewards.is_instance_of::<PyList>() || rewards.is_instance_of::<PyTuple>();
+                if !listed && let Ok(named) = rewards.cast::<PyMapping>() {
                     let get = |name: &Bound<'py, PyString>| {
                         if named.contains(name)? { named.get_item(name).map(Some) } else { Ok(None) }
                     };
@@ -346,11 +360,6 @@ impl Agent {
                 let items = rewards.try_iter().map_err(|_| no_rewards(rewards))?;
                 // One too many suffices, should the iterator be infinite.
                 for item in items.take(m + 2) {
-                    values.push(number(&item?, &|| format!("number {} of the rewards", values.len()))?);
-                }
-            }
-            _ => {
-                for item in rewards.try_iter()?.take(m + 2) {
                     values.push(number(&item?, &|| format!("number {} of the rewards", values.len()))?);
                 }
             }
@@ -416,23 +425,6 @@ impl State {
             self.seen.see(rewards.requirements());
         }
         Ok(updated)
-    }
-}
-
-/// The library of a trained policy.
-fn library(policy: Option<&Py<PolicyFile>>) -> Option<Arc<PolicyLibrary>> {
-    policy.map(|policy| Arc::new(policy.get().library().clone()))
-}
-
-/// A policy acts on as many weights as there are requirements, and one more.
-fn check_fit(requirements: usize, policy: Option<&Py<PolicyFile>>) -> PyResult<()> {
-    match policy.map(|policy| policy.get().requirement_count()) {
-        Some(m) if m != requirements => {
-            let text =
-                format!("the policy was trained for {m} requirements, but the agent has {requirements}");
-            Err(InputError::new_err(text))
-        }
-        _ => Ok(()),
     }
 }
 

@@ -6,18 +6,18 @@
 //! | class or function | wraps |
 //! |---|---|
 //! | `Requirement`, `Objective` | [`acrl::Requirement`], [`acrl::Objective`], frozen |
-//! | `Dynamics` | [`acrl::DualDynamics`] before the first step |
 //! | `Agent` | [`acrl::Agent`] with a policy, behind a lock |
 //! | `PolicyFile` | [`acrl_learn::PolicyFile`] with a pool of actors, without the interpreter's lock while they act |
 //! | `Trainer`, `Evaluation` | [`acrl_learn::ExternalPpo`], [`acrl_learn::ExternalEvaluation`]: Python steps the environment |
 //! | `Model`, `solve`, `sweep` | [`acrl::FiniteCmdp`], [`acrl_app::solve`], [`acrl_app::sweep`] |
+//! | `ExternalRun` | [`acrl_app::ExternalRun`]: Python steps the environments |
 //! | `run`, `compare`, `reproduce`, `main` | those of [`acrl_app`], `acrl_paper` and (feature `program`) `acrl_cli` |
 //! | `Report` | [`acrl_report::Report`], frozen |
 
 mod agent;
 mod arrays;
-mod dynamics;
 mod errors;
+mod external_run;
 mod model;
 mod policy;
 mod solve;
@@ -44,9 +44,9 @@ mod _acrl {
     #[pymodule_export]
     use super::agent::Agent;
     #[pymodule_export]
-    use super::dynamics::Dynamics;
-    #[pymodule_export]
     use super::errors::write_atomically;
+    #[pymodule_export]
+    use super::external_run::ExternalRun;
     #[pymodule_export]
     use super::model::Model;
     #[pymodule_export]
@@ -54,15 +54,15 @@ mod _acrl {
     #[pymodule_export]
     use super::solve::{solve, sweep};
     #[pymodule_export]
-    use super::specification::{Objective, Requirement, weights};
+    use super::specification::{Objective, Requirement, named, weights};
     #[pymodule_export]
     use super::train::{Evaluation, Trainer, default_settings};
     #[cfg(feature = "trials")]
     #[pymodule_export]
-    use super::trials::{seconds_to_act, trace, untrained};
+    use super::trials::{seconds_to_act, untrained};
     #[cfg(feature = "program")]
     #[pymodule_export]
     use super::verbs::main;
     #[pymodule_export]
-    use super::verbs::{Report, compare, reproduce, run, run_report};
+    use super::verbs::{Report, compare, reproduce, run};
 }

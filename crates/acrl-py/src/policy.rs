@@ -3,16 +3,17 @@
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use acrl::{ActionPart, BatchMatrix, Executor, PolicyLibrary, Rng, VecPolicy as _, VecTask};
-use acrl_envs::{Continuous, Problem, Source};
+use acrl::{ActionPart, BatchMatrix, Executor, Rng, Specification, VecPolicy as _, VecTask};
+use acrl_app::PolicyProblem;
+use acrl_envs::Continuous;
 use acrl_files::Container;
-use acrl_learn::TrainedPolicy;
+use acrl_learn::{ReboundError, TrainedPolicy};
 use numpy::{PyArray1, PyArray2, PyArrayMethods as _, ToPyArray as _};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::arrays::Floats;
-use crate::errors::{FileError, InputError, file, input, lock};
+use crate::errors::{InputError, file, input, lock};
 use crate::specification::{Objective, Requirement};
 
 /// A trained policy with everything that is needed to run it.
@@ -21,14 +22,9 @@ use crate::specification::{Objective, Requirement};
 /// only by a thread that holds the interpreter's, so that a process that forks leaves it open.
 #[pyclass(frozen, module = "acrl._acrl")]
 pub(crate) struct PolicyFile {
-    pub(crate) file: acrl_learn::PolicyFile,
-    /// R0 ... Rm.
-    scales: Vec<f64>,
-    /// Ranges measured in training, the units in which rewards are weighed against each other.
-    units: Vec<f64>,
+    pub(crate) problem: PolicyProblem,
     observation: Vec<(f64, f64)>,
     action: Vec<ActionPart>,
-    spaces: Option<String>,
     acting: Mutex<Acting>,
 }
 
@@ -67,7 +63,7 @@ impl PolicyFile {
 
     /// The content of a file with this policy.
     fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        let container = self.file.to_container().map_err(input)?;
+        let container = self.file().to_container().map_err(input)?;
         Ok(PyBytes::new(py, &container.to_bytes().map_err(input)?))
     }
 
@@ -122,13 +118,18 @@ impl PolicyFile {
     /// Requirements of the training.
     #[getter]
     fn requirements(&self) -> Vec<Requirement> {
-        self.file.specification.requirements().iter().map(|r| Requirement(r.clone())).collect()
+        wrapped(&self.file().specification)
+    }
+
+    /// Requirements of the training with the bounds of these.
+    fn rebound(&self, requirements: Vec<Bound<'_, Requirement>>) -> PyResult<Vec<Requirement>> {
+        self.specification(&requirements).map(|specification| wrapped(&specification))
     }
 
     /// Objective of the training, if there was one.
     #[getter]
     fn objective(&self) -> Option<Objective> {
-        self.file.specification.objective().map(|o| Objective(o.clone()))
+        self.file().specification.objective().map(|o| Objective(o.clone()))
     }
 
     /// The range of each number of an observation.
@@ -140,7 +141,10 @@ impl PolicyFile {
     /// Description of the spaces of a Gymnasium environment, as JSON.
     #[getter]
     fn spaces(&self) -> Option<String> {
-        self.spaces.clone()
+        match self.problem.environment() {
+            Continuous::External(external) => external.parameters().spaces.clone(),
+            _ => None,
+        }
     }
 
     /// The parts of an action: a number of choices, or a range.
@@ -156,44 +160,39 @@ impl PolicyFile {
     /// Default step size, epoch and executor.
     #[getter]
     fn execution_defaults(&self) -> (f64, u64, &'static str) {
-        let defaults = self.file.execution_defaults;
+        let defaults = self.file().execution_defaults;
         (defaults.step_size, defaults.epoch, executor_name(defaults.executor))
     }
 
     /// True if actions are to be sampled.
     #[getter]
     fn draws(&self) -> bool {
-        self.file.policy.is_sampling()
+        self.file().policy.is_sampling()
     }
 
     /// The range of the objective and those of the requirements' rewards.
     #[getter]
-    fn scales(&self) -> Vec<f64> {
-        self.scales.clone()
+    fn scales(&self) -> PyResult<Vec<f64>> {
+        let task = self.task(self.file().specification.clone())?;
+        Ok(self.file().scales(&task))
     }
 
-    /// Initial multipliers for these requirements, which are those of the training except for the bounds.
+    /// Initial multipliers for the requirements of the training with the bounds of these.
     fn init_multipliers(&self, requirements: Vec<Bound<'_, Requirement>>) -> PyResult<Vec<f64>> {
-        let m = self.scales.len() - 1;
-        if requirements.len() != m {
-            let text = format!("requirements: expected {m}, found {}", requirements.len());
-            return Err(InputError::new_err(text));
-        }
-        let bounds: Vec<f64> = requirements.iter().map(|r| r.get().0.c()).collect();
-        let objective = self.file.specification.objective().is_some();
-        Ok(self.file.library.start(&bounds, &self.scales, objective))
+        let task = self.task(self.specification(&requirements)?)?;
+        Ok(self.file().multipliers(&task).map_err(input)?.as_slice().to_vec())
     }
 
     /// Steps for which an action is repeated.
     #[getter]
     fn action_repeat(&self) -> usize {
-        self.file.policy.action_repeat().max(1)
+        self.file().policy.action_repeat().max(1)
     }
 
     /// The learner, the method, the steps and the seed of its training.
     #[getter]
     fn training(&self) -> (String, String, u64, u64) {
-        let training = &self.file.training;
+        let training = &self.file().training;
         (training.learner.clone(), training.method.clone(), training.steps, training.seed)
     }
 }
@@ -205,80 +204,35 @@ impl PolicyFile {
     }
 
     pub(crate) fn from_container(container: Container, path: &Path, rng: Rng) -> PyResult<Self> {
-        let trained = acrl_learn::PolicyFile::from_container(container).map_err(|error| file(path, error))?;
-        let problem = Problem::parse(&trained.problem).map_err(|error| file(path, error))?;
-        let Source::Continuous(environment) = problem.source else {
-            let text = format!("{}: the problem that it embeds is finite", path.display());
-            return Err(FileError::new_err(text));
-        };
-        let spaces = match &environment {
-            Continuous::External(external) => external.parameters().spaces.clone(),
-            _ => None,
-        };
-        let environment = environment.batch();
-        let task =
-            VecTask::new(environment, trained.specification.clone()).map_err(|error| file(path, error))?;
-        trained.check(&task).map_err(|error| file(path, error))?;
-        let mut scales = task.scales().to_vec();
-        if spaces.is_some() {
-            // The training measured over a few steps, and before its end. Averages over an epoch may lie closer together,
-            // so that multipliers would hardly move; or wider apart, so that they would overshoot.
-            scales = trained.library.ranges(&scales, trained.execution_defaults.epoch);
-            if trained.specification.objective().is_none() {
-                scales[0] = task.scales()[0];
-            }
-        }
-        let acting = Acting { idle: [Vec::new(), Vec::new()], rng };
+        let problem = PolicyProblem::from_container(container, path).map_err(|error| file(path, error))?;
+        let environment = problem.environment().batch();
         Ok(Self {
-            units: task.scales().to_vec(),
-            scales,
             observation: environment.observation_space().iter().map(|r| (r.low, r.high)).collect(),
             action: environment.action_space().to_vec(),
-            spaces,
-            acting: Mutex::new(acting),
-            file: trained,
+            acting: Mutex::new(Acting { idle: [Vec::new(), Vec::new()], rng }),
+            problem,
         })
     }
 
-    /// Long-run averages under fixed weights.
-    pub(crate) fn library(&self) -> &PolicyLibrary {
-        &self.file.library
+    /// The content of the file.
+    pub(crate) fn file(&self) -> &acrl_learn::PolicyFile {
+        self.problem.file()
     }
 
-    /// Σ λ_i U_i in units U of the training, and the largest value of it at which multipliers may still be converging: twice
-    /// the library's prices, if the library is feasible by two standard errors. Else it is where the requirements outweigh
-    /// the objective, if entries of the library are `held` already; otherwise the executor may still change to the library.
-    /// `None` without an objective.
-    pub(crate) fn reach(&self, multipliers: &[f64], bounds: &[f64], held: bool) -> Option<(f64, f64)> {
-        let library = &self.file.library;
-        if self.file.specification.objective().is_none() || !library.is_measured() {
-            return None;
-        }
-        let size = |l: &[f64]| l.iter().zip(&self.units[1..]).map(|(l, unit)| l * unit).sum::<f64>();
-        let alone = PolicyLibrary::ALONE * self.units[0];
-        let mut sure = library.clone();
-        for entry in &mut sure.entries {
-            let errors = entry.errors.clone();
-            entry.values.iter_mut().zip(errors).skip(1).for_each(|(v, error)| *v -= 2.0 * error);
-        }
-        let priced = sure.optimum(bounds).map(|best| 2.0 * size(&best.multipliers) + self.units[0]);
-        let unsure = if held { alone } else { f64::INFINITY };
-        Some((size(multipliers), priced.map_or(unsure, |priced| priced.min(alone))))
+    /// The specification of the training with the bounds of these requirements.
+    fn specification(&self, requirements: &[Bound<'_, Requirement>]) -> PyResult<Specification> {
+        let requirements: Vec<_> = requirements.iter().map(|r| r.get().0.clone()).collect();
+        self.file().rebound(&requirements).map_err(|error| match error {
+            ReboundError::Invalid(error) => input(error),
+            untrained @ ReboundError::Untrained { .. } => {
+                InputError::new_err(format!("the policy {untrained}"))
+            }
+        })
     }
 
-    /// The certified shortfalls that count as met; `None` where the environment declares its ranges.
-    pub(crate) fn tolerances(&self, share: f64, bounds: &[f64], scales: &[f64]) -> Option<Vec<f64>> {
-        self.spaces.as_ref().map(|_| self.file.library.tolerances(share, bounds, scales))
-    }
-
-    /// The rewards (r1 ... rm) that occurred in training.
-    pub(crate) fn seen(&self) -> &[Vec<f64>] {
-        self.file.seen.vectors()
-    }
-
-    /// The number of requirements.
-    pub(crate) fn requirement_count(&self) -> usize {
-        self.scales.len() - 1
+    /// The task of the training with a specification.
+    pub(crate) fn task(&self, specification: Specification) -> PyResult<VecTask<'_>> {
+        self.problem.task(specification).map_err(input)
     }
 
     /// The numbers of an observation.
@@ -299,7 +253,7 @@ impl PolicyFile {
 
     /// A policy to act with.
     pub(crate) fn actor(&self, deterministic: bool) -> TrainedPolicy {
-        sampling(&self.file.policy, !deterministic)
+        sampling(&self.file().policy, !deterministic)
     }
 
     /// An independent generator.
@@ -344,7 +298,7 @@ impl PolicyFile {
         seen: &Floats<'_>,
         prices: &Floats<'_>,
     ) -> PyResult<(BatchMatrix, BatchMatrix)> {
-        let m = self.requirement_count();
+        let m = self.file().specification.requirements().len();
         if !matches!(prices.shape(), [n] | [_, n] if *n == m) {
             let text = format!("the multipliers have shape {}, expected {m} numbers", prices.shape_text());
             return Err(InputError::new_err(text));
@@ -374,7 +328,7 @@ impl PolicyFile {
             (BatchMatrix::zeros(width, num_envs), BatchMatrix::zeros(m + 1, num_envs));
         seen.write(&mut observation, 0, "observations")?;
         prices.write(&mut weights, 1, "multipliers")?;
-        let objective = self.file.specification.objective().is_some();
+        let objective = self.file().specification.objective().is_some();
         weights.row_mut(0).fill(f64::from(u8::from(objective)));
         if weights.as_slice().iter().fold(false, |negative, w| negative | (*w < 0.0)) {
             let least = weights.as_slice().iter().copied().fold(0.0, f64::min);
@@ -383,6 +337,11 @@ impl PolicyFile {
         }
         Ok((observation, weights))
     }
+}
+
+/// Requirements for Python.
+fn wrapped(specification: &Specification) -> Vec<Requirement> {
+    specification.requirements().iter().map(|r| Requirement(r.clone())).collect()
 }
 
 /// An executor by its name.

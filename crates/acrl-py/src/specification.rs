@@ -148,6 +148,14 @@ impl Objective {
     }
 }
 
+/// The requirements, each with a name of its own: the two sides of a reward are told apart, and duplicates refused.
+#[pyfunction]
+pub(crate) fn named(requirements: Vec<Bound<'_, Requirement>>) -> PyResult<Vec<Requirement>> {
+    let requirements = requirements.iter().map(|r| r.get().0.clone()).collect();
+    let specification = acrl::Specification::new(None, requirements).map_err(input)?;
+    Ok(specification.requirements().iter().map(|r| Requirement(r.clone())).collect())
+}
+
 /// The weights w0, w1 ... wm of the multipliers; w0 is 0 without an objective.
 #[pyfunction]
 pub(crate) fn weights<'py>(

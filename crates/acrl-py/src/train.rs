@@ -481,12 +481,12 @@ fn named<'py>(py: Python<'py>, values: &Named<f64>) -> PyResult<Bound<'py, PyDic
 }
 
 /// A row for each environment.
-fn env_major<'py>(py: Python<'py>, rows: &BatchMatrix) -> Bound<'py, PyArray2<f64>> {
+pub(crate) fn env_major<'py>(py: Python<'py>, rows: &BatchMatrix) -> Bound<'py, PyArray2<f64>> {
     Array2::from_shape_fn((rows.num_envs(), rows.len()), |(env, row)| rows.at(row, env)).into_pyarray(py)
 }
 
 /// A batch of an array with a row for each environment.
-fn batch(
+pub(crate) fn batch(
     array: &PyReadonlyArray2<'_, f64>,
     width: usize,
     num_envs: usize,
@@ -500,7 +500,7 @@ fn batch(
 }
 
 /// A flag for each environment.
-fn flags(array: &PyReadonlyArray1<'_, bool>, num_envs: usize, what: &str) -> PyResult<Vec<bool>> {
+pub(crate) fn flags(array: &PyReadonlyArray1<'_, bool>, num_envs: usize, what: &str) -> PyResult<Vec<bool>> {
     let flags: Vec<bool> = array.as_array().iter().copied().collect();
     if flags.len() == num_envs {
         return Ok(flags);

@@ -107,9 +107,9 @@ impl Request<'_> {
 }
 
 /// Steps, runs, step size, epoch (0: automatic) and tolerance, where they are given.
-type Settings = (Option<u64>, Option<u64>, Option<f64>, Option<u64>, Option<f64>);
+pub(crate) type Settings = (Option<u64>, Option<u64>, Option<f64>, Option<u64>, Option<f64>);
 
-fn execution((steps, runs, step_size, epoch, tolerance): Settings) -> ExecutionOptions {
+pub(crate) fn execution((steps, runs, step_size, epoch, tolerance): Settings) -> ExecutionOptions {
     let epoch = epoch.map(|steps| if steps == 0 { EpochOption::Auto } else { EpochOption::Fixed(steps) });
     ExecutionOptions { steps, runs, step_size, epoch, tolerance }
 }
@@ -141,20 +141,6 @@ pub(crate) fn run(
         let snapshots = serde_json::to_string(run.snapshots())?;
         Ok((serde_json::to_string(&run)?, snapshots, Report::new(run.page(name, command))))
     })
-}
-
-/// The page on runs, from the object of `acrl run --json` and snapshots.
-#[pyfunction]
-pub(crate) fn run_report(
-    py: Python<'_>,
-    data: &str,
-    snapshots: &str,
-    name: &str,
-    command: &str,
-) -> PyResult<Report> {
-    py.detach(|| acrl_app::page_of(data, snapshots, name, command))
-        .map(Report::new)
-        .map_err(|error| verb(&error))
 }
 
 /// Compares methods on a problem: the object of `acrl compare --json`, and the page.

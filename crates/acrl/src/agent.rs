@@ -104,6 +104,11 @@ pub struct AgentBuilder {
 }
 
 impl AgentBuilder {
+    /// η by default.
+    pub const STEP_SIZE: f64 = 0.5;
+    /// T₀ by default.
+    pub const EPOCH: EpochLength = EpochLength::Auto(10);
+
     /// Sets η, the step size of the dual update; the gain per step is η/T₀.
     pub fn step_size(mut self, step_size: f64) -> Self {
         self.step_size = step_size;
@@ -174,8 +179,8 @@ impl Agent {
     pub fn builder(requirements: Vec<Requirement>) -> AgentBuilder {
         AgentBuilder {
             requirements,
-            step_size: 0.5,
-            epoch: EpochLength::Auto(10),
+            step_size: AgentBuilder::STEP_SIZE,
+            epoch: AgentBuilder::EPOCH,
             scales: None,
             multipliers: None,
             objective_weight: 1.0,
@@ -195,7 +200,7 @@ impl Agent {
     }
 
     /// Starts a history of `steps` planned steps: reports then are about its second half.
-    pub(crate) fn plan(&mut self, steps: u64) {
+    pub fn plan(&mut self, steps: u64) {
         self.history = LedgerHistory::new(&self.dynamics, Some(steps));
     }
 
@@ -301,36 +306,54 @@ impl Agent {
         self.history.multipliers(&self.dynamics)
     }
 
-    /// The library with the averages that its entries had in this run: means over the steps of the
-    /// evaluation and of the run together. Empty without a library.
-    pub fn corrected_library(&self) -> PolicyLibrary {
-        self.library
-            .as_deref()
-            .map_or_else(PolicyLibrary::default, |library| self.selector.corrected(library).into_owned())
+    /// A library, which is the agent's own or one corrected by other runs, with the averages that
+    /// its entries had in this run: means over the steps of the evaluation and of the run together.
+    pub fn corrected_library(&self, library: &PolicyLibrary) -> PolicyLibrary {
+        self.selector.corrected(library).into_owned()
     }
 
-    /// The part of a diagnosis that the run itself shows; a certified shortfall of `tolerance`
-    /// times its reward's range counts as met.
+    /// The tolerances of the certified shortfalls, for a share of the rewards' ranges:
+    /// [`PolicyLibrary::tolerances`] of the attached library.
+    pub fn tolerances(&self, share: f64) -> Vec<f64> {
+        let (bounds, scales) = (self.dynamics.bounds(), self.dynamics.scales());
+        match &self.library {
+            Some(library) => library.tolerances(share, bounds, scales),
+            None => PolicyLibrary::default().tolerances(share, bounds, scales),
+        }
+    }
+
+    /// The part of a diagnosis that the run itself shows, with the [tolerances](Self::tolerances) of
+    /// a share of the rewards' ranges.
     pub fn diagnosis_input(&self, tolerance: f64) -> DiagnosisInput<'static> {
         let (requirements, scales) = (self.dynamics.requirements(), self.dynamics.scales());
-        let multipliers = self.multipliers().as_slice().iter().zip(scales);
         DiagnosisInput {
             names: requirements.iter().map(|r| r.name().to_owned()).collect(),
             bounds: self.dynamics.bounds().to_vec(),
             scales: scales.to_vec(),
-            tolerances: scales.iter().map(|scale| tolerance * scale).collect(),
+            tolerances: self.tolerances(tolerance),
             shortfalls: self.dynamics.shortfalls(),
             deficit_rates: self.deficit_rates(),
-            multiplier_size: multipliers.map(|(l, scale)| l * scale).sum(),
+            multiplier_size: DiagnosisInput::default().size(self.multipliers(), scales),
             updates: self.history.updates(),
             ..DiagnosisInput::default()
         }
     }
 
-    /// The diagnosis of `input`, which is [`diagnosis_input`](Self::diagnosis_input) and what is
-    /// known beside the run.
-    pub fn diagnosis(&self, input: &DiagnosisInput<'_>) -> Diagnosis {
-        let mut diagnosis = Diagnosis::judge(input);
+    /// The diagnosis of the run, by [`diagnosis_input`](Self::diagnosis_input) and by what is `known`
+    /// beside the run.
+    pub fn diagnosis(&self, tolerance: f64, known: DiagnosisInput<'_>) -> Diagnosis {
+        let own = self.diagnosis_input(tolerance);
+        let mut diagnosis = Diagnosis::judge(&DiagnosisInput {
+            names: own.names,
+            bounds: own.bounds,
+            multiplier_size: known.size(self.multipliers(), &own.scales),
+            scales: own.scales,
+            tolerances: own.tolerances,
+            shortfalls: own.shortfalls,
+            deficit_rates: own.deficit_rates,
+            updates: own.updates,
+            ..known
+        });
         if self.history.steps() == 0 && !self.dynamics.is_empty() {
             // A shortfall of 0 before the first step is no achievement.
             diagnosis.verdict = DiagnosisVerdict::Converging;
@@ -413,9 +436,8 @@ mod tests {
         assert_eq!((agent.progress(), agent.weights()), ((100, 10), &[1.0, lambda][..]));
         agent.set_bound("x", 0.5).unwrap();
         assert_eq!((agent.progress(), agent.certificate().steps), ((0, 0), 0));
-        let input = agent.diagnosis_input(0.005);
         assert_eq!(
-            agent.diagnosis(&input).verdict,
+            agent.diagnosis(0.005, DiagnosisInput::default()).verdict,
             DiagnosisVerdict::Converging,
             "not met before the first step"
         );

@@ -9,6 +9,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::Multipliers;
 use crate::mixture::game_value;
 
 /// The verdict on a run and its evidence.
@@ -99,6 +100,9 @@ pub struct DiagnosisInput<'a> {
     pub multiplier_size: f64,
     /// The number of dual updates of each run.
     pub updates: u64,
+    /// The units U₁ … U_m in which multipliers are added up, in place of R₁ … R_m; none if they are
+    /// the same.
+    pub multiplier_units: Vec<f64>,
     /// The largest Σ λ_i R_i with a sufficient epoch length, if it is known: up to there a growing
     /// multiplier is only on its way to λ*.
     pub multiplier_limit: Option<f64>,
@@ -125,6 +129,12 @@ impl DiagnosisInput<'_> {
     /// The slack below which a mixture counts as infeasible, and the price above which a
     /// requirement takes part in a conflict: more than rounding.
     pub const ROUNDING: f64 = 1e-9;
+
+    /// Σ λ_i U_i, where U are the [units](Self::multiplier_units), or else the ranges `scales`.
+    pub fn size(&self, multipliers: &Multipliers, scales: &[f64]) -> f64 {
+        let units = if self.multiplier_units.is_empty() { scales } else { &self.multiplier_units };
+        multipliers.as_slice().iter().zip(units).map(|(l, unit)| l * unit).sum()
+    }
 
     /// True if a multiplier grows significantly, over enough updates.
     pub fn growing(&self) -> bool {

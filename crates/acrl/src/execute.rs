@@ -45,7 +45,7 @@ pub struct Execution<S> {
 
 impl<S> Execution<S> {
     /// The result of a run of an agent that ended in `state`.
-    pub(crate) fn new(agent: &Agent, state: S) -> Result<Self, Error> {
+    pub fn new(agent: &Agent, state: S) -> Result<Self, Error> {
         let (steps, epochs) = agent.progress();
         Ok(Self {
             steps,

@@ -97,7 +97,7 @@ pub struct History {
     objective: Option<f64>,
     /// The sign, c and R of each requirement.
     requirements: Vec<(f64, f64, f64)>,
-    tolerance: f64,
+    tolerances: Vec<f64>,
     steps: u64,
     snapshots: Vec<Snapshot>,
     transients: Vec<Transient>,
@@ -111,31 +111,20 @@ impl History {
     /// One over the last part of a run, in which every change of the multipliers is kept.
     const DETAIL: u64 = 20;
 
-    /// An empty history of runs of `steps` steps; `scales` are the ranges R₁ … R_m, of which
-    /// `tolerance` is a share.
-    pub fn new(specification: &Specification, scales: &[f64], tolerance: f64, steps: u64) -> Self {
+    /// An empty history of runs of `steps` steps; `scales` are the ranges R₁ … R_m, `tolerances`
+    /// those of the certified shortfalls.
+    pub fn new(specification: &Specification, scales: &[f64], tolerances: Vec<f64>, steps: u64) -> Self {
         let requirements = specification.requirements().iter().zip(scales);
         Self {
             objective: specification.objective().map(|objective| objective.sign()),
             requirements: requirements.map(|(r, scale)| (r.sign(), r.c(), *scale)).collect(),
-            tolerance,
+            tolerances,
             steps,
             snapshots: Vec::new(),
             transients: Vec::new(),
             next: moment(1, steps),
             detail: Vec::new(),
         }
-    }
-
-    /// The history of given snapshots, in the order of time, without transients and detail.
-    pub fn of_snapshots(
-        specification: &Specification,
-        scales: &[f64],
-        tolerance: f64,
-        snapshots: Vec<Snapshot>,
-    ) -> Self {
-        let steps = snapshots.last().map_or(0, |last| last.total);
-        Self { snapshots, next: u64::MAX, ..Self::new(specification, scales, tolerance, steps) }
     }
 
     /// The number of runs.
@@ -187,7 +176,7 @@ impl History {
             multipliers: vec![MeanMinMax::NONE; m],
             first: Vec::new(),
             shortfalls: vec![f64::NEG_INFINITY; m],
-            tolerances: self.scales().map(|scale| self.tolerance * scale).collect(),
+            tolerances: self.tolerances.clone(),
         };
         for (run, dynamics) in runs.enumerate() {
             let (averages, shortfalls) = (dynamics.averages(), dynamics.shortfalls());
@@ -196,13 +185,14 @@ impl History {
             if let (Some(summary), Some(sign)) = (&mut snapshot.objective, self.objective) {
                 summary.add(sign * averages[0] + 0.0);
             }
-            let mut behind = f64::NEG_INFINITY;
+            let (mut behind, mut met) = (f64::NEG_INFINITY, true);
             for (i, (sign, c, scale)) in self.requirements.iter().enumerate() {
                 snapshot.averages[i].add(sign * averages[i + 1] + 0.0);
                 snapshot.multipliers[i].add(multipliers[i]);
                 let shortfall = &mut snapshot.shortfalls[i];
                 *shortfall = shortfall.max(shortfalls[i]);
                 behind = behind.max((c - averages[i + 1]) / scale);
+                met &= c - averages[i + 1] <= self.tolerances[i];
             }
             if run == 0 {
                 snapshot.first = multipliers.to_vec();
@@ -211,8 +201,7 @@ impl History {
                 self.transients.push(Transient { met_from: None, worst: f64::NEG_INFINITY });
             }
             let transient = &mut self.transients[run];
-            transient.met_from =
-                if behind <= self.tolerance { transient.met_from.or(Some(taken)) } else { None };
+            transient.met_from = if met { transient.met_from.or(Some(taken)) } else { None };
             if taken >= self.steps / 10 {
                 transient.worst = transient.worst.max(behind);
             }
@@ -288,7 +277,7 @@ mod tests {
         let specification = specification();
         let mut dynamics =
             DualDynamics::new(specification.requirements().to_vec(), 0.1, EpochLength::Fixed(5)).unwrap();
-        let mut history = History::new(&specification, &[1.0], 0.01, steps);
+        let mut history = History::new(&specification, &[1.0], vec![0.01], steps);
         for t in 0..steps {
             let x = if t < late { -1.0 } else { 0.0 };
             dynamics.observe(&Rewards::new(vec![-2.0, x]).unwrap()).unwrap();

@@ -170,11 +170,16 @@ impl PolicyLibrary {
         ranges
     }
 
-    /// The tolerances of certified shortfalls: `share` of the ranges R₁ … R_m, but at most a
+    /// The tolerances of certified shortfalls: `share` of the ranges R₁ … R_m.
+    ///
+    /// If the values have standard errors, the ranges are measured too, and a tolerance is at most a
     /// twentieth ([`TOLERANCE_PARTS`](Self::TOLERANCE_PARTS)) of the distance c_i − min_j V_ij
     /// between a bound and the worst entry, so that an agent that ignores the requirement never
     /// meets it.
     pub fn tolerances(&self, share: f64, bounds: &[f64], scales: &[f64]) -> Vec<f64> {
+        if !self.is_measured() {
+            return scales.iter().map(|scale| share * scale).collect();
+        }
         let tolerance = |(i, (bound, scale)): (usize, (&f64, &f64))| {
             let least = self.entries.iter().map(|entry| entry.values[i + 1]).fold(f64::INFINITY, f64::min);
             let asked = bound - least;
@@ -289,10 +294,13 @@ mod tests {
         assert!((tolerances(-0.10, 1.0) - 0.0005).abs() < 1e-12, "a twentieth of 0.11 − 0.10");
         assert_eq!(tolerances(-1000.0, 0.2), 0.001, "every entry meets the bound");
         // A reward that was always 0: 0.005 of a range of 1 would exceed the bound.
-        let entry =
-            LibraryEntry { weights: vec![0.0, 1.0], values: vec![0.0, 0.0], ..LibraryEntry::default() };
-        let never = PolicyLibrary { entries: vec![entry] }.tolerances(0.005, &[0.00353], &[1.0])[0];
-        assert!((never - 0.00353 / 20.0).abs() < 1e-12, "{never}");
+        let zeros = vec![0.0, 0.0];
+        let entry = LibraryEntry { values: zeros.clone(), errors: zeros, ..LibraryEntry::default() };
+        let mut never = PolicyLibrary { entries: vec![entry] };
+        let tolerance = |library: &PolicyLibrary| library.tolerances(0.005, &[0.00353], &[1.0])[0];
+        assert!((tolerance(&never) - 0.00353 / 20.0).abs() < 1e-12);
+        never.entries[0].errors.clear();
+        assert_eq!(tolerance(&never), 0.005, "the range is known if the values are exact");
     }
 
     #[test]

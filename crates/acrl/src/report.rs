@@ -65,11 +65,7 @@ impl RunReport {
         input.names = specification.names();
         input.bounds = specification.bounds();
         input.shortfalls = (0..m).map(|i| max(&|run| run.certificate.requirements[i].shortfall)).collect();
-        let size = |run: &Execution<S>| {
-            let multipliers = run.last.multipliers.as_slice().iter().zip(&input.scales);
-            multipliers.map(|(l, r)| l * r).sum::<f64>()
-        };
-        input.multiplier_size = max(&size);
+        input.multiplier_size = max(&|run| input.size(&run.last.multipliers, &input.scales));
         input.updates = runs.iter().map(|run| run.epochs).min().unwrap_or(0);
         input.deficit_rates = (0..m).map(|i| max(&|run| run.deficit_rates[i])).collect();
 

@@ -125,7 +125,8 @@ pub(crate) fn watch<P: VecPolicy + Clone + Sync>(
             let rngs = (begin..begin + num_envs).map(|run| Rng::stream(seed, run as u64)).collect();
             let mut policy = policy.clone();
             let (mut counts, mut first) = (vec![0; CELLS * CELLS], First::default());
-            let mut history = History::new(specification, &task.scales()[1..], 0.0, steps);
+            let mut history =
+                History::new(specification, &task.scales()[1..], vec![0.0; task.scales().len() - 1], steps);
             let each = |&Step { steps: step, agents, states }: &Step<'_>| {
                 if let Some(states) = states {
                     count(&mut counts, states);

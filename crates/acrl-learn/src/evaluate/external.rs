@@ -6,9 +6,7 @@
 //! fixed weights are a [library](ExternalEvaluation::library), and the [policy](ExternalEvaluation::policy) samples its
 //! actions where that was measured to be better.
 
-use acrl::{
-    ActionPart, BatchMatrix, EpochLength, Error, Executor, PolicyLibrary, Rng, VecPolicy as _, VecTask,
-};
+use acrl::{ActionPart, BatchMatrix, Error, PolicyLibrary, Rng, VecPolicy as _, VecTask};
 
 use crate::tuning::external_evaluation::{
     DRAWN, FACTORS, LARGEST_SHARE, MEASURED, SAMPLING_GAIN, SHARE, WARM_UP,
@@ -212,15 +210,5 @@ impl ExternalEvaluation {
     /// evaluation, and the rest is not [calibrated](crate::calibrate()).
     pub fn execution_defaults(&self, task: &VecTask<'_>) -> ExecutionDefaults {
         ExecutionDefaults { executor: self.evaluator.executor(), ..ExecutionDefaults::uncalibrated(task) }
-    }
-}
-
-impl ExecutionDefaults {
-    /// The default executor for epochs of this length: a user who fixes the epoch wants π(·, λ).
-    pub fn executor(&self, epoch: EpochLength) -> Executor {
-        match epoch {
-            EpochLength::Auto(_) => self.executor,
-            EpochLength::Fixed(_) => Executor::Policy,
-        }
     }
 }
