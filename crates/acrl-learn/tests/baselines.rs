@@ -2,8 +2,8 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use acrl::{
-    ActionPart, BatchMatrix, Error, Executor, Interval, Objective, Requirement, Rng, Specification, VecEnv,
-    VecPolicy, VecTask,
+    ActionPart, BatchMatrix, Error, Executor, Interval, Objective, Requirement, Rng, Spaces, Specification,
+    VecEnv, VecPolicy, VecTask,
 };
 use acrl_files::{Container, checkpoint};
 use acrl_learn::{
@@ -15,14 +15,22 @@ use acrl_learn::{
 ///
 /// With `saved` ≥ .6 the best is x = .4, at the price 1/(2√.4) = .79: a single policy, whatever happens.
 struct Purse {
-    names: Vec<String>,
+    spaces: Spaces,
     /// What is claimed to be 1.
     unit: f64,
 }
 
 impl Purse {
     fn new() -> Self {
-        Self { names: vec!["yield".into(), "saved".into()], unit: 1.0 }
+        let unit = Interval::new(0.0, 1.0);
+        let spaces = Spaces {
+            state_dimension: 1,
+            observation: vec![unit],
+            action: vec![ActionPart::Continuous(unit)],
+            reward_names: vec!["yield".into(), "saved".into()],
+            reward_ranges: vec![unit; 2],
+        };
+        Self { spaces, unit: 1.0 }
     }
 
     fn task(&self) -> VecTask<'_> {
@@ -34,20 +42,8 @@ impl Purse {
 }
 
 impl VecEnv for Purse {
-    fn state_dimension(&self) -> usize {
-        1
-    }
-    fn observation_space(&self) -> &[Interval] {
-        &[Interval { low: 0.0, high: 1.0 }]
-    }
-    fn action_space(&self) -> &[ActionPart] {
-        &[ActionPart::Continuous(Interval { low: 0.0, high: 1.0 })]
-    }
-    fn reward_names(&self) -> &[String] {
-        &self.names
-    }
-    fn reward_ranges(&self) -> &[Interval] {
-        &[Interval { low: 0.0, high: 1.0 }; 2]
+    fn spaces(&self) -> &Spaces {
+        &self.spaces
     }
     fn reset(&self, state: &mut BatchMatrix, env: usize, rng: &mut Rng) -> Result<(), Error> {
         state.set(0, env, rng.uniform());

@@ -2,8 +2,8 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use acrl::{
-    ActionPart, BatchMatrix, Error, Executor, Interval, Objective, Requirement, Rng, Specification, VecEnv,
-    VecPolicy, VecTask,
+    ActionPart, BatchMatrix, Error, Executor, Interval, Objective, Requirement, Rng, Spaces, Specification,
+    VecEnv, VecPolicy, VecTask,
 };
 use acrl_files::checkpoint;
 use acrl_learn::{
@@ -13,14 +13,22 @@ use acrl_learn::{
 
 /// A point on a line from 0 to 1 that moves, or stays by choice; `left` and `right` are its ends.
 struct Line {
-    names: Vec<String>,
+    spaces: Spaces,
     /// What is claimed to be 1.
     reward: f64,
 }
 
 impl Line {
     fn new(reward: f64) -> Self {
-        Self { names: vec!["left".into(), "right".into()], reward }
+        let unit = Interval::new(0.0, 1.0);
+        let spaces = Spaces {
+            state_dimension: 1,
+            observation: vec![unit],
+            action: vec![ActionPart::Continuous(Interval::new(-1.0, 1.0)), ActionPart::Discrete(2)],
+            reward_names: vec!["left".into(), "right".into()],
+            reward_ranges: vec![unit; 2],
+        };
+        Self { spaces, reward }
     }
 
     fn specification(&self) -> Specification {
@@ -30,20 +38,8 @@ impl Line {
 }
 
 impl VecEnv for Line {
-    fn state_dimension(&self) -> usize {
-        1
-    }
-    fn observation_space(&self) -> &[Interval] {
-        &[Interval { low: 0.0, high: 1.0 }]
-    }
-    fn action_space(&self) -> &[ActionPart] {
-        &[ActionPart::Continuous(Interval { low: -1.0, high: 1.0 }), ActionPart::Discrete(2)]
-    }
-    fn reward_names(&self) -> &[String] {
-        &self.names
-    }
-    fn reward_ranges(&self) -> &[Interval] {
-        &[Interval { low: 0.0, high: 1.0 }; 2]
+    fn spaces(&self) -> &Spaces {
+        &self.spaces
     }
     fn reset(&self, state: &mut BatchMatrix, env: usize, rng: &mut Rng) -> Result<(), Error> {
         state.set(0, env, rng.uniform());

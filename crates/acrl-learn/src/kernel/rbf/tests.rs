@@ -1,15 +1,12 @@
 //! Kernels compared with their formulas, and a small problem for the learners.
 
 use super::*;
-use acrl::{Objective, Requirement, Specification, VecEnv};
+use acrl::{Objective, Requirement, Spaces, Specification, VecEnv};
 
 /// x in \[0, 1\] and a velocity in \[−1, 1\]: r is 1 in the left or in the right quarter, `still` is 1 − v².
 #[derive(Debug, Clone)]
 pub(crate) struct Line {
-    observation: Vec<Interval>,
-    action: Vec<ActionPart>,
-    names: Vec<String>,
-    ranges: Vec<Interval>,
+    spaces: Spaces,
     /// Factor of the reward `left`.
     pub(crate) factor: f64,
 }
@@ -17,10 +14,13 @@ pub(crate) struct Line {
 impl Line {
     pub(crate) fn new() -> Self {
         Self {
-            observation: vec![Interval::new(0.0, 1.0)],
-            action: vec![ActionPart::Continuous(Interval::new(-1.0, 1.0))],
-            names: ["left", "right", "still"].map(str::to_owned).to_vec(),
-            ranges: vec![Interval::new(0.0, 1.0); 3],
+            spaces: Spaces {
+                state_dimension: 1,
+                observation: vec![Interval::new(0.0, 1.0)],
+                action: vec![ActionPart::Continuous(Interval::new(-1.0, 1.0))],
+                reward_names: ["left", "right", "still"].map(str::to_owned).to_vec(),
+                reward_ranges: vec![Interval::new(0.0, 1.0); 3],
+            },
             factor: 1.0,
         }
     }
@@ -38,24 +38,8 @@ impl Line {
 }
 
 impl VecEnv for Line {
-    fn state_dimension(&self) -> usize {
-        1
-    }
-
-    fn observation_space(&self) -> &[Interval] {
-        &self.observation
-    }
-
-    fn action_space(&self) -> &[ActionPart] {
-        &self.action
-    }
-
-    fn reward_names(&self) -> &[String] {
-        &self.names
-    }
-
-    fn reward_ranges(&self) -> &[Interval] {
-        &self.ranges
+    fn spaces(&self) -> &Spaces {
+        &self.spaces
     }
 
     fn reset(&self, state: &mut BatchMatrix, env: usize, rng: &mut Rng) -> Result<(), Error> {
@@ -294,14 +278,19 @@ fn incompatible_problems_are_refused_with_a_reason() {
     let line = Line::new();
     let refuse = |line: &Line, settings: &RbfConfig| {
         let laid_out = lay_out(&line.task(), settings, 0).map(|_| ());
-        laid_out.and_then(|()| units(&line.action).map(|_| ())).unwrap_err().to_string()
+        laid_out.and_then(|()| units(line.action_space()).map(|_| ())).unwrap_err().to_string()
     };
     let default = RbfConfig::default();
-    let unbounded = Line { observation: vec![Interval::UNBOUNDED], ..line.clone() };
+    let changed = |change: fn(&mut Spaces)| {
+        let mut line = line.clone();
+        change(&mut line.spaces);
+        line
+    };
+    let unbounded = changed(|spaces| spaces.observation = vec![Interval::UNBOUNDED]);
     assert!(refuse(&unbounded, &default).contains("axis of kernels"));
-    let choice = Line { action: vec![ActionPart::Discrete(3)], ..line.clone() };
+    let choice = changed(|spaces| spaces.action = vec![ActionPart::Discrete(3)]);
     assert!(refuse(&choice, &default).contains("ppo"));
-    let high = Line { observation: vec![Interval::new(0.0, 1.0); 8], ..line.clone() };
+    let high = changed(|spaces| spaces.observation = vec![Interval::new(0.0, 1.0); 8]);
     assert!(refuse(&high, &default).contains("fewer nodes"));
     assert!(refuse(&line, &RbfConfig { state_nodes: 1, ..default }).contains("nodes"));
     let raw = Weighting::Raw { high: f64::INFINITY, clamp: false };
