@@ -28,7 +28,7 @@ docs: ## build the API documentation
 	cargo doc --workspace --no-deps --release
 
 bench: ## speed of execution beside a bare loop
-	cargo bench -p acrl-cli --bench execution
+	cargo bench -p acrl-learn --bench execution
 
 bench-train: ## PPO beside its peers (installs them on first use); ARGS=--curves: do they learn alike?
 	cargo build --release -p acrl-learn --example bench-train

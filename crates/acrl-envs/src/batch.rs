@@ -1,10 +1,10 @@
 //! Checks of batched steps, with the same messages for all environments, and common parts of their dynamics.
 
-use acrl::{BatchMatrix, Error, Rng};
+use acrl::{BatchMatrix, Error, Rng, Spaces};
 
 /// Fails unless the matrices of a step have the expected rows and as many environments as the state.
 pub(crate) fn check_step(
-    [state_rows, action_rows, reward_rows]: [usize; 3],
+    spaces: &Spaces,
     state: &BatchMatrix,
     actions: &BatchMatrix,
     rewards: &BatchMatrix,
@@ -15,22 +15,23 @@ pub(crate) fn check_step(
     arity("num_envs of the rewards", num_envs, rewards.num_envs())?;
     arity("generators of the num_envs", num_envs, rngs.len())?;
     if num_envs > 0 {
-        arity("rows of the state", state_rows, state.len())?;
-        arity("rows of the actions", action_rows, actions.len())?;
-        arity("rows of the rewards", reward_rows, rewards.len())?;
+        arity("rows of the state", spaces.state_dimension, state.len())?;
+        arity("rows of the actions", spaces.action.len(), actions.len())?;
+        arity("rows of the rewards", spaces.reward_names.len(), rewards.len())?;
     }
     Ok(())
 }
 
 /// Fails unless `state` has such an environment to reset.
-pub(crate) fn check_reset(rows: usize, state: &BatchMatrix, env: usize) -> Result<(), Error> {
+pub(crate) fn check_reset(spaces: &Spaces, state: &BatchMatrix, env: usize) -> Result<(), Error> {
     if env >= state.num_envs() {
         return Err(Error::Environment(format!("there is no env {env}: the batch has {}", state.num_envs())));
     }
-    arity("rows of the state", rows, state.len())
+    arity("rows of the state", spaces.state_dimension, state.len())
 }
 
-fn arity(what: &str, expected: usize, found: usize) -> Result<(), Error> {
+/// `Ok` if a list has the length it should have.
+pub(crate) fn arity(what: &str, expected: usize, found: usize) -> Result<(), Error> {
     if expected == found { Ok(()) } else { Err(Error::Arity { what: what.to_owned(), expected, found }) }
 }
 

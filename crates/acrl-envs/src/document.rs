@@ -105,22 +105,39 @@ impl<'a> Table<'a> {
         ProblemError::at(self.text, at, message)
     }
 
-    /// The whole table as a type that serde can read. A value that serde refuses is reported with what is expected of its
-    /// key.
-    pub(crate) fn read<T: DeserializeOwned>(&self, keys: &[(&str, &str)]) -> Result<T, ProblemError> {
-        let known: Vec<&str> = keys.iter().map(|(key, _)| *key).collect();
-        self.only(&known)?;
-        let value = Spanned::new(self.span.clone(), DeValue::Table(self.table.clone()));
-        T::deserialize(ValueDeserializer::from(value)).map_err(|e| {
-            // The key whose value is at the place of serde's error.
-            let span = e.span().unwrap_or_else(|| self.span.clone());
-            let at_fault = keys.iter().find_map(|(key, expected)| {
-                let (_, value) = self.table.get_key_value(*key)?;
-                let inside = value.span().contains(&span.start) && span != self.span;
-                inside.then(|| self.get(key).map(|value| value.wrong(expected))).flatten()
-            });
-            at_fault.unwrap_or_else(|| self.error(format!("{}: {}", self.title, in_our_words(e.message()))))
+    /// The whole table as a type that serde can read; an error of a field is what is expected of its value.
+    pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<T, ProblemError> {
+        self.deserialize(self.table.clone()).map_err(|e| match self.place_of(&e) {
+            (_, Some(value)) => value.wrong(e.message()),
+            (at, None) => {
+                // The names that serde puts into its message about an unknown field.
+                let mut names = e.message().split('`').skip(1).step_by(2);
+                let key = names.next().unwrap_or_default();
+                ProblemError::at(self.text, at, unknown_key(key, &self.title, &names.collect::<Vec<_>>()))
+            }
         })
+    }
+
+    /// Everything but one key, as a type that serde can read.
+    pub(crate) fn rest<T: DeserializeOwned>(&self, without: &str) -> Result<T, ProblemError> {
+        let mut table = self.table.clone();
+        table.remove(without);
+        self.deserialize(table).map_err(|e| {
+            let (at, value) = self.place_of(&e);
+            let place = value.map_or_else(|| self.title.clone(), |value| value.place);
+            ProblemError::at(self.text, at, format!("{place}: {}", in_our_words(e.message())))
+        })
+    }
+
+    fn deserialize<T: DeserializeOwned>(&self, table: DeTable<'a>) -> Result<T, toml::de::Error> {
+        T::deserialize(ValueDeserializer::from(Spanned::new(self.span.clone(), DeValue::Table(table))))
+    }
+
+    /// The place of an error of serde, and the value there, if it is about one.
+    fn place_of(&self, error: &toml::de::Error) -> (usize, Option<Value<'a>>) {
+        let at = error.span().map_or(self.span.start, |span| span.start);
+        let key = self.table.iter().find(|(_, value)| value.span().contains(&at));
+        (at, key.and_then(|(key, _)| self.get(key.get_ref())))
     }
 
     pub(crate) fn get(&self, key: &str) -> Option<Value<'a>> {
@@ -137,22 +154,6 @@ impl<'a> Table<'a> {
 
     pub(crate) fn keys(&self) -> impl Iterator<Item = &'a str> {
         self.table.keys().map(|key| key.get_ref().as_ref())
-    }
-
-    /// Everything but one key, as a type that serde can read.
-    pub(crate) fn rest<T: DeserializeOwned>(&self, without: &str) -> Result<T, ProblemError> {
-        let mut table = self.table.clone();
-        table.remove(without);
-        let value = Spanned::new(self.span.clone(), DeValue::Table(table));
-        T::deserialize(ValueDeserializer::from(value)).map_err(|e| {
-            let at = e.span().map_or(self.span.start, |span| span.start);
-            let key = self.table.iter().find(|(_, value)| value.span().contains(&at));
-            let place = match key {
-                Some((key, _)) => format!("'{}' in {}", shown(key.get_ref()), self.title),
-                None => self.title.clone(),
-            };
-            ProblemError::at(self.text, at, format!("{place}: {}", in_our_words(e.message())))
-        })
     }
 }
 

@@ -56,68 +56,45 @@
 //! watch_speed = 1.0
 //! ```
 
-use acrl::{ActionPart, BatchMatrix, Error, Interval, Objective, Requirement, Rng, Specification, VecEnv};
-use serde::Deserialize;
+use acrl::{
+    ActionPart, BatchMatrix, Error, Interval, Objective, Requirement, Rng, Spaces, Specification, VecEnv,
+};
 
 use crate::batch::{check_numbers, check_reset, check_step, normal_pair, shortened};
-use crate::parameter::{Check, ParameterError};
+use crate::parameter::{Check, ParameterError, Positive, parameters};
 use crate::regions::{Region, Shape, check_regions, indicate_all};
 
-/// Parameters of a drone problem.
-///
-/// | Name | Default | Purpose | Range |
-/// |---|---|---|---|
-/// | `width`, `height` | 10 | the box | above 0, to 10⁶ |
-/// | `sampling_time` | 0.1 | T_s, the time of a step | above 0, to 10⁶ |
-/// | `thrust` | 1 | u_max, the greatest acceleration | above 0, to 10⁶ |
-/// | `drag` | 0.5 | d, deceleration per speed | above 0, to 1/T_s |
-/// | `gust` | 0.15 | σ, the standard deviation of each part of the gust | 0 to 10⁶ |
-/// | `gust_correlation` | 0.95 | ρ, of the gust from step to step | 0 to 0.9999 |
-/// | `watch_speed` | none | the greatest speed at which a region counts | above 0, to 10⁶ |
-/// | `regions` | discs west, east and north | what has to be watched | 1 to 100 regions in the box |
-/// | `home` | none | where to be as much as possible | a shape in the box |
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct DroneParameters {
-    /// The box reaches from x = 0 to here.
-    pub width: f64,
-    /// The box reaches from y = 0 to here.
-    pub height: f64,
-    /// T_s, the time of a step.
-    pub sampling_time: f64,
-    /// u_max, the greatest acceleration by thrust.
-    pub thrust: f64,
-    /// d, the deceleration per speed.
-    pub drag: f64,
-    /// σ, the standard deviation of each part of the gust's acceleration.
-    pub gust: f64,
-    /// ρ, the correlation of the gust from step to step.
-    pub gust_correlation: f64,
-    /// The greatest speed at which a region counts.
-    pub watch_speed: Option<f64>,
-    /// What has to be watched.
-    pub regions: Vec<Region>,
-    /// Where to be as much as possible.
-    pub home: Option<Shape>,
+parameters! {
+    /// Parameters of a drone problem.
+    DroneParameters {
+        /// The box reaches from x = 0 to here.
+        width: f64 = 10.0, Positive;
+        /// The box reaches from y = 0 to here.
+        height: f64 = 10.0, Positive;
+        /// T_s, the time of a step.
+        sampling_time: f64 = 0.1, Positive;
+        /// u_max, the greatest acceleration by thrust.
+        thrust: f64 = 1.0, Positive;
+        /// d, the deceleration per speed; at most 1/T_s.
+        drag: f64 = 0.5, Positive;
+        /// σ, the standard deviation of each part of the gust's acceleration.
+        gust: f64 = 0.15, 0.0..=1e6;
+        /// ρ, the correlation of the gust from step to step.
+        gust_correlation: f64 = 0.95, 0.0..=0.9999;
+        /// The greatest speed at which a region counts.
+        watch_speed: Option<f64> = None, Positive;
+        /// What has to be watched: 1 to 100 regions in the box.
+        regions: Vec<Region> = Region::three_discs();
+        /// Where to be as much as possible, in the box.
+        home: Option<Shape> = None;
+    }
 }
 
-impl Default for DroneParameters {
-    fn default() -> Self {
-        let regions = [("west", [2.0, 3.0]), ("east", [8.0, 3.0]), ("north", [5.0, 8.0])];
-        Self {
-            width: 10.0,
-            height: 10.0,
-            sampling_time: 0.1,
-            thrust: 1.0,
-            drag: 0.5,
-            gust: 0.15,
-            gust_correlation: 0.95,
-            watch_speed: None,
-            regions: regions
-                .map(|(name, centre)| Region::new(name, Shape::Disc { centre, radius: 1.5 }))
-                .to_vec(),
-            home: None,
-        }
+impl Region {
+    /// Discs in the west, east and north.
+    fn three_discs() -> Vec<Self> {
+        let centres = [("west", [2.0, 3.0]), ("east", [8.0, 3.0]), ("north", [5.0, 8.0])];
+        centres.map(|(name, centre)| Self::new(name, Shape::Disc { centre, radius: 1.5 })).to_vec()
     }
 }
 
@@ -125,10 +102,7 @@ impl Default for DroneParameters {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Drone {
     parameters: DroneParameters,
-    observation_space: Vec<Interval>,
-    action_space: [ActionPart; 2],
-    reward_names: Vec<String>,
-    reward_ranges: Vec<Interval>,
+    spaces: Spaces,
 }
 
 const ACTIONS: [&str; 2] = ["ux", "uy"];
@@ -145,27 +119,11 @@ impl Drone {
         let check = Check(Self::KIND);
         let p = &parameters;
         let size = [p.width, p.height];
-        check.positive("width", p.width)?;
-        check.positive("height", p.height)?;
-        check.positive("sampling_time", p.sampling_time)?;
-        check.positive("thrust", p.thrust)?;
-        check.positive("drag", p.drag)?;
-        if p.drag * p.sampling_time > 1.0 {
-            let expected = format!(
-                "at most 1 / sampling_time = {}, so that drag only slows down",
-                1.0 / p.sampling_time
-            );
-            return Err(check.error("drag", p.drag, expected));
-        }
-        check.number("gust", p.gust, 0.0..=1e6)?;
-        check.number("gust_correlation", p.gust_correlation, 0.0..=0.9999)?;
-        if let Some(speed) = p.watch_speed {
-            check.positive("watch_speed", speed)?;
-        }
-        check_regions(&check, &p.regions, size, &["home", "energy"])?;
-        if let Some(home) = &p.home {
-            home.check(&check, "home", size)?;
-        }
+        p.check(&check)?;
+        let expected =
+            || format!("at most 1 / sampling_time = {}, so that drag only slows down", 1.0 / p.sampling_time);
+        check.within("drag", p.drag, p.drag * p.sampling_time <= 1.0, expected)?;
+        check_regions(&check, &p.regions, p.home.as_ref(), size)?;
 
         let gust = STRONGEST * p.gust;
         let speed = (p.thrust + gust * 2f64.sqrt()) / p.drag;
@@ -178,13 +136,14 @@ impl Drone {
         let mut reward_names: Vec<String> = p.regions.iter().map(|region| region.name.clone()).collect();
         reward_names.extend(p.home.as_ref().map(|_| "home".to_owned()));
         reward_names.push("energy".to_owned());
-        Ok(Self {
-            observation_space,
-            action_space: [ActionPart::Continuous(around(p.thrust)); 2],
+        let spaces = Spaces {
+            state_dimension: 6,
+            observation: observation_space,
+            action: vec![ActionPart::Continuous(around(p.thrust)); 2],
             reward_ranges: vec![Interval::new(0.0, 1.0); reward_names.len()],
             reward_names,
-            parameters,
-        })
+        };
+        Ok(Self { spaces, parameters })
     }
 
     /// The parameters.
@@ -210,24 +169,8 @@ impl Drone {
 }
 
 impl VecEnv for Drone {
-    fn state_dimension(&self) -> usize {
-        6
-    }
-
-    fn observation_space(&self) -> &[Interval] {
-        &self.observation_space
-    }
-
-    fn action_space(&self) -> &[ActionPart] {
-        &self.action_space
-    }
-
-    fn reward_names(&self) -> &[String] {
-        &self.reward_names
-    }
-
-    fn reward_ranges(&self) -> &[Interval] {
-        &self.reward_ranges
+    fn spaces(&self) -> &Spaces {
+        &self.spaces
     }
 
     /// A fifth of the time √(2w/u_max) in which full thrust takes the drone from rest across the smallest region, w = √area wide;
@@ -240,7 +183,7 @@ impl VecEnv for Drone {
     }
 
     fn reset(&self, state: &mut BatchMatrix, env: usize, rng: &mut Rng) -> Result<(), Error> {
-        check_reset(6, state, env)?;
+        check_reset(&self.spaces, state, env)?;
         let p = &self.parameters;
         let position = [p.width, p.height].map(|side| side * rng.uniform());
         let gust = [0; 2].map(|_| p.gust * rng.normal().clamp(-STRONGEST, STRONGEST));
@@ -260,7 +203,7 @@ impl VecEnv for Drone {
         rewards: &mut BatchMatrix,
         rngs: &mut [Rng],
     ) -> Result<(), Error> {
-        check_step([6, 2, self.reward_names.len()], state, actions, rewards, rngs)?;
+        check_step(&self.spaces, state, actions, rewards, rngs)?;
         if state.num_envs() == 0 {
             return Ok(());
         }
@@ -268,8 +211,8 @@ impl VecEnv for Drone {
             check_numbers(name, actions.row(row), false)?;
         }
         let p = &self.parameters;
-        indicate_all(self.shapes(), state, rewards, 0);
-        let watched = self.reward_names.len() - 1;
+        indicate_all(self.shapes(), state, rewards);
+        let watched = self.reward_names().len() - 1;
         if let Some(limit) = p.watch_speed {
             let limit = limit * limit;
             for row in 0..watched {

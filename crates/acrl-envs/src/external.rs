@@ -53,7 +53,7 @@
 
 use std::cmp::Ordering;
 
-use acrl::{ActionPart, BatchMatrix, Direction, Error, Goal, Interval, Rng, Specification, VecEnv};
+use acrl::{ActionPart, BatchMatrix, Direction, Error, Goal, Interval, Rng, Spaces, Specification, VecEnv};
 use serde::{Deserialize, Serialize};
 
 use crate::parameter::{Check, ParameterError};
@@ -111,10 +111,7 @@ pub struct ExternalReward {
 #[derive(Debug, Clone, PartialEq)]
 pub struct External {
     parameters: ExternalParameters,
-    observation: Vec<Interval>,
-    action: Vec<ActionPart>,
-    names: Vec<String>,
-    ranges: Vec<Interval>,
+    spaces: Spaces,
 }
 
 const CHECK: Check = Check(External::KIND);
@@ -171,7 +168,9 @@ impl External {
         let ranges = ranges
             .map(|(i, reward)| range(format!("reward[{i}]"), reward.low, reward.high))
             .collect::<Result<_, _>>()?;
-        Ok(Self { observation, action, names, ranges, parameters })
+        let (state_dimension, reward_names, reward_ranges) = (0, names, ranges);
+        let spaces = Spaces { state_dimension, observation, action, reward_names, reward_ranges };
+        Ok(Self { spaces, parameters })
     }
 
     /// The description.
@@ -239,24 +238,8 @@ impl External {
 }
 
 impl VecEnv for External {
-    fn state_dimension(&self) -> usize {
-        0
-    }
-
-    fn observation_space(&self) -> &[Interval] {
-        &self.observation
-    }
-
-    fn action_space(&self) -> &[ActionPart] {
-        &self.action
-    }
-
-    fn reward_names(&self) -> &[String] {
-        &self.names
-    }
-
-    fn reward_ranges(&self) -> &[Interval] {
-        &self.ranges
+    fn spaces(&self) -> &Spaces {
+        &self.spaces
     }
 
     fn reset(&self, _: &mut BatchMatrix, _: usize, _: &mut Rng) -> Result<(), Error> {

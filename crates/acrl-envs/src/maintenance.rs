@@ -52,60 +52,30 @@
 //! wear = 0.25
 //! ```
 
+use crate::parameter::{Check, ParameterError, Range as _, parameters};
 use acrl::{Error, FiniteCmdp, Objective, Requirement, Specification};
-use serde::Deserialize;
 
-use crate::parameter::{Check, ParameterError};
-
-/// Parameters of a maintenance problem.
-///
-/// | Name | Default | Purpose | Range |
-/// |---|---|---|---|
-/// | `levels` | 6 | K: levels of condition | 2 to 10000 |
-/// | `poor_levels` | 2 | how many of the worst levels count as poor | 1 to levels − 1 |
-/// | `wear` | 0.25 | probability that a run costs one level | 0 to 1 |
-/// | `shock` | 0.05 | probability that a run costs two levels | 0 to 1 − wear |
-/// | `loss` | 0.2 | share of the output lost in the worst condition | 0 to 1 |
-/// | `repair_success` | 0.6 | probability that a repair helps | 0 to 1 |
-/// | `repair_gain` | 2 | levels won by a repair that helps | 1 to 10000 |
-/// | `repair_cost` | 0.5 | cost of a repair | 0 to 1000000 |
-/// | `replace_cost` | 3 | cost of a new machine | 0 to 1000000 |
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct MaintenanceParameters {
-    /// Levels of condition, K.
-    pub levels: usize,
-    /// How many of the worst levels count as poor.
-    pub poor_levels: usize,
-    /// The probability that a run costs one level.
-    pub wear: f64,
-    /// The probability that a run costs two levels.
-    pub shock: f64,
-    /// The share of the output that is lost in the worst condition.
-    pub loss: f64,
-    /// The probability that a repair helps.
-    pub repair_success: f64,
-    /// The levels won by a repair that helps.
-    pub repair_gain: usize,
-    /// The cost of a repair.
-    pub repair_cost: f64,
-    /// The cost of a new machine.
-    pub replace_cost: f64,
-}
-
-impl Default for MaintenanceParameters {
-    fn default() -> Self {
-        Self {
-            levels: 6,
-            poor_levels: 2,
-            wear: 0.25,
-            shock: 0.05,
-            loss: 0.2,
-            repair_success: 0.6,
-            repair_gain: 2,
-            repair_cost: 0.5,
-            replace_cost: 3.0,
-        }
+parameters! {
+    /// Parameters of a maintenance problem.
+    MaintenanceParameters {
+        /// Levels of condition, K.
+        levels: usize = 6, 2..=10_000;
+        /// How many of the worst levels count as poor: 1 to K − 1.
+        poor_levels: usize = 2;
+        /// The probability that a run costs one level.
+        wear: f64 = 0.25, 0.0..=1.0;
+        /// The probability that a run costs two levels: 0 to 1 − `wear`.
+        shock: f64 = 0.05;
+        /// The share of the output that is lost in the worst condition.
+        loss: f64 = 0.2, 0.0..=1.0;
+        /// The probability that a repair helps.
+        repair_success: f64 = 0.6, 0.0..=1.0;
+        /// The levels won by a repair that helps.
+        repair_gain: usize = 2, 1..=10_000;
+        /// The cost of a repair.
+        repair_cost: f64 = 0.5, 0.0..=1e6;
+        /// The cost of a new machine.
+        replace_cost: f64 = 3.0, 0.0..=1e6;
     }
 }
 
@@ -125,19 +95,12 @@ impl Maintenance {
     /// Checks the parameters.
     pub fn new(parameters: MaintenanceParameters) -> Result<Self, ParameterError> {
         let (check, p) = (Check(Self::KIND), &parameters);
-        check.whole("levels", p.levels, 2..=10_000)?;
-        check.whole("poor_levels", p.poor_levels, 1..=p.levels - 1)?;
-        check.number("wear", p.wear, 0.0..=1.0)?;
+        p.check(&check)?;
+        (1..=p.levels - 1).check(&check, "poor_levels", &p.poor_levels)?;
         // A tolerance, so that 0.9 + 0.1 and the like never fail by rounding.
-        if !(p.shock >= 0.0 && p.wear + p.shock <= 1.0 + 1e-9) {
-            let expected = format!("a number from 0 to 1 - wear = {}", 1.0 - p.wear);
-            return Err(check.error("shock", p.shock, expected));
-        }
-        check.number("loss", p.loss, 0.0..=1.0)?;
-        check.number("repair_success", p.repair_success, 0.0..=1.0)?;
-        check.whole("repair_gain", p.repair_gain, 1..=10_000)?;
-        check.number("repair_cost", p.repair_cost, 0.0..=1e6)?;
-        check.number("replace_cost", p.replace_cost, 0.0..=1e6)?;
+        let admissible = p.shock >= 0.0 && p.wear + p.shock <= 1.0 + 1e-9;
+        let expected = || format!("a number from 0 to 1 - wear = {}", 1.0 - p.wear);
+        check.within("shock", p.shock, admissible, expected)?;
         Ok(Self { parameters })
     }
 
@@ -183,18 +146,10 @@ fn merged(transitions: &[(usize, f64)]) -> Vec<(usize, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test_support::{assert_stochastic, dual_value};
-
-    fn machine(change: impl FnOnce(&mut MaintenanceParameters)) -> Result<Maintenance, ParameterError> {
-        let mut parameters = MaintenanceParameters::default();
-        change(&mut parameters);
-        Maintenance::new(parameters)
-    }
 
     #[test]
     fn running_wears_repairing_helps_and_replacing_renews() {
-        let model = machine(|_| ()).unwrap().model().unwrap();
-        assert_stochastic(&model);
+        let model = Maintenance::new(MaintenanceParameters::default()).unwrap().model().unwrap();
         assert_eq!((model.states(), model.choice_count()), (6, 18));
         let choice = |level: usize, action: usize| model.choice(model.choices(level).start + action);
         assert_eq!(choice(1, 0).targets, [1, 2, 3]);
@@ -205,45 +160,5 @@ mod tests {
         assert_eq!(choice(0, 1).targets, [0]);
         assert_eq!((choice(4, 2).targets, choice(4, 2).rewards), (&[0][..], &[0.0, 1.0, 3.0][..]));
         assert_eq!(choice(3, 2).rewards[1], 0.0);
-    }
-
-    #[test]
-    fn the_multipliers_prove_the_optimum() {
-        let m = machine(|_| ()).unwrap();
-        let lambda = [0.1633006058073954, 0.7677961144767096];
-        let dual = dual_value(&m.model().unwrap(), &m.specification().unwrap(), &lambda);
-        assert!((dual - Maintenance::DEFAULT_OPTIMUM).abs() < 1e-8, "{dual}");
-    }
-
-    #[test]
-    fn edges_of_the_ranges_build_and_what_is_outside_is_named() {
-        let edges = machine(|p| {
-            *p = MaintenanceParameters {
-                levels: 2,
-                poor_levels: 1,
-                wear: 0.9,
-                shock: 0.1,
-                repair_gain: 10_000,
-                ..p.clone()
-            }
-        });
-        assert_stochastic(&edges.unwrap().model().unwrap());
-        type Change = fn(&mut MaintenanceParameters);
-        let cases: [(Change, &str); 7] = [
-            (
-                |p| p.levels = 1,
-                "'levels' of the maintenance environment is 1, expected a whole number from 2 to 10000",
-            ),
-            (|p| p.poor_levels = 6, "is 6, expected a whole number from 1 to 5"),
-            (|p| p.wear = -0.1, "'wear' of the maintenance environment is -0.1"),
-            (|p| p.shock = 0.8, "is 0.8, expected a number from 0 to 1 - wear = 0.75"),
-            (|p| p.shock = f64::NAN, "'shock' of the maintenance environment is NaN"),
-            (|p| p.repair_gain = 0, "'repair_gain'"),
-            (|p| p.replace_cost = f64::INFINITY, "is inf, expected a number from 0 to 1000000"),
-        ];
-        for (change, expected) in cases {
-            let error = machine(change).unwrap_err().to_string();
-            assert!(error.contains(expected), "{error}");
-        }
     }
 }

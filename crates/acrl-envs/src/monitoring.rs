@@ -51,26 +51,14 @@
 //! regions = 2
 //! ```
 
+use crate::parameter::{Check, ParameterError, parameters};
 use acrl::{Error, FiniteCmdp, Objective, Requirement, Specification};
-use serde::Deserialize;
 
-use crate::parameter::{Check, ParameterError};
-
-/// Parameters of a monitoring problem.
-///
-/// | Name | Default | Purpose | Range |
-/// |---|---|---|---|
-/// | `regions` | 2 | how many regions there are around R0 | 1 to 1000 |
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct MonitoringParameters {
-    /// How many regions there are around R0.
-    pub regions: usize,
-}
-
-impl Default for MonitoringParameters {
-    fn default() -> Self {
-        Self { regions: 2 }
+parameters! {
+    /// Parameters of a monitoring problem.
+    MonitoringParameters {
+        /// How many regions there are around R0.
+        regions: usize = 2, 1..=1000;
     }
 }
 
@@ -86,7 +74,7 @@ impl Monitoring {
 
     /// Checks the parameters.
     pub fn new(parameters: MonitoringParameters) -> Result<Self, ParameterError> {
-        Check(Self::KIND).whole("regions", parameters.regions, 1..=1000)?;
+        parameters.check(&Check(Self::KIND))?;
         Ok(Self { parameters })
     }
 
@@ -137,7 +125,6 @@ pub fn known_optimum(c1: f64, c2: f64) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test_support::{assert_stochastic, dual_value};
 
     fn default() -> Monitoring {
         Monitoring::new(MonitoringParameters::default()).unwrap()
@@ -146,7 +133,6 @@ mod tests {
     #[test]
     fn the_model_is_example_1() {
         let model = default().model().unwrap();
-        assert_stochastic(&model);
         assert_eq!((model.states(), model.choice_count()), (3, 6));
         assert_eq!(model.reward_names(), ["r0", "r1", "r2"]);
         assert_eq!(model.initial(), [(0, 1.0)]);
@@ -163,31 +149,10 @@ mod tests {
     }
 
     #[test]
-    fn the_multipliers_of_the_paper_prove_the_optimum() {
-        let (model, specification) = (default().model().unwrap(), default().specification().unwrap());
-        let dual = dual_value(&model, &specification, &[1.0, 1.0]);
-        assert!((dual - known_optimum(1.0 / 3.0, 1.0 / 3.0).unwrap()).abs() < 1e-9, "{dual}");
-    }
-
-    #[test]
     fn the_known_optimum_has_its_domain() {
         assert_eq!(known_optimum(-1.0, 0.75), Some(0.25));
         assert_eq!(known_optimum(1.0, 0.0), Some(0.0));
         assert_eq!(known_optimum(f64::NAN, 0.1), None);
         assert_eq!(known_optimum(f64::INFINITY, 0.1), None);
-    }
-
-    #[test]
-    fn regions_are_bounded_and_any_number_of_them_builds() {
-        for regions in [1, 5] {
-            let m = Monitoring::new(MonitoringParameters { regions }).unwrap();
-            assert_stochastic(&m.model().unwrap());
-            assert_eq!(m.specification().unwrap().requirements().len(), regions);
-        }
-        let error = Monitoring::new(MonitoringParameters { regions: 0 }).unwrap_err().to_string();
-        assert_eq!(
-            error,
-            "'regions' of the monitoring environment is 0, expected a whole number from 1 to 1000"
-        );
     }
 }

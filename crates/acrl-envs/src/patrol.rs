@@ -52,29 +52,16 @@
 //! slip = 0.1
 //! ```
 
+use crate::parameter::{Check, ParameterError, parameters};
 use acrl::{Error, FiniteCmdp, Objective, Requirement, Specification};
-use serde::Deserialize;
 
-use crate::parameter::{Check, ParameterError};
-
-/// Parameters of a patrol problem.
-///
-/// | Name | Default | Purpose | Range |
-/// |---|---|---|---|
-/// | `size` | 10 | N: cells along a side of the grid | 2 to 1000 |
-/// | `slip` | 0.1 | probability that a random move is made instead | 0 to 1 |
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct PatrolParameters {
-    /// Cells along a side of the grid, N.
-    pub size: usize,
-    /// The probability that a random move is made instead of the one chosen.
-    pub slip: f64,
-}
-
-impl Default for PatrolParameters {
-    fn default() -> Self {
-        Self { size: 10, slip: 0.1 }
+parameters! {
+    /// Parameters of a patrol problem.
+    PatrolParameters {
+        /// Cells along a side of the grid, N.
+        size: usize = 10, 2..=1000;
+        /// The probability that a random move is made instead of the one chosen.
+        slip: f64 = 0.1, 0.0..=1.0;
     }
 }
 
@@ -100,9 +87,7 @@ impl Patrol {
 
     /// Checks the parameters.
     pub fn new(parameters: PatrolParameters) -> Result<Self, ParameterError> {
-        let check = Check(Self::KIND);
-        check.whole("size", parameters.size, 2..=1000)?;
-        check.number("slip", parameters.slip, 0.0..=1.0)?;
+        parameters.check(&Check(Self::KIND))?;
         Ok(Self { parameters })
     }
 
@@ -163,7 +148,6 @@ impl Patrol {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test_support::{assert_stochastic, dual_value};
 
     fn patrol(size: usize, slip: f64) -> Patrol {
         Patrol::new(PatrolParameters { size, slip }).unwrap()
@@ -172,7 +156,6 @@ mod tests {
     #[test]
     fn the_model_has_the_size_and_the_regions_it_should_have() {
         let model = patrol(10, 0.1).model().unwrap();
-        assert_stochastic(&model);
         assert_eq!((model.states(), model.choice_count()), (100, 500));
         assert_eq!(model.initial(), [(55, 1.0)]);
         for region in 0..4 {
@@ -196,29 +179,5 @@ mod tests {
         assert_eq!(model.action_name(model.choices(4).start + 4), "east");
         assert_eq!(middle.targets, [4, 1, 7, 3, 5]);
         assert!((middle.probabilities[4] - 0.92).abs() < 1e-12);
-    }
-
-    #[test]
-    fn the_multipliers_prove_the_optimum() {
-        let p = patrol(10, 0.1);
-        let lambda = [0.02743445213105003, 0.02721591924762034, 0.027215919247620624, 0.02555399964945431];
-        let dual = dual_value(&p.model().unwrap(), &p.specification().unwrap(), &lambda);
-        assert!((dual + Patrol::DEFAULT_OPTIMUM).abs() < 1e-8, "{dual}");
-    }
-
-    #[test]
-    fn edges_of_the_ranges_build_and_what_is_outside_is_named() {
-        for (size, slip) in [(2, 0.0), (3, 1.0), (4, 0.5)] {
-            assert_stochastic(&patrol(size, slip).model().unwrap());
-        }
-        for (size, slip, expected) in [
-            (1, 0.1, "'size' of the patrol environment is 1, expected a whole number from 2 to 1000"),
-            (1001, 0.1, "is 1001"),
-            (5, -0.1, "'slip' of the patrol environment is -0.1, expected a number from 0 to 1"),
-            (5, f64::NAN, "is NaN"),
-        ] {
-            let error = Patrol::new(PatrolParameters { size, slip }).unwrap_err().to_string();
-            assert!(error.contains(expected), "{error}");
-        }
     }
 }

@@ -58,57 +58,40 @@
 //! home = { shape = "disc", centre = [8.0, 2.0], radius = 1.0 }
 //! ```
 
-use acrl::{ActionPart, BatchMatrix, Error, Interval, Objective, Requirement, Rng, Specification, VecEnv};
-use serde::Deserialize;
+use acrl::{
+    ActionPart, BatchMatrix, Error, Interval, Objective, Requirement, Rng, Spaces, Specification, VecEnv,
+};
 
 use crate::batch::{check_numbers, check_reset, check_step, shortened};
-use crate::parameter::{Check, ParameterError};
+use crate::parameter::{Check, ParameterError, Positive, parameters};
 use crate::regions::{Region, Shape, check_regions, indicate_all};
 
-/// Parameters of a planar problem.
-///
-/// | Name | Default | Purpose | Range |
-/// |---|---|---|---|
-/// | `width`, `height` | 10 | the box | above 0, to 10⁶ |
-/// | `sampling_time` | 0.05 | T_s, the time of a step | above 0, to 10⁶ |
-/// | `speed_limit` | none | v, the greatest speed | above 0, to 10⁶ |
-/// | `regions` | the four of the paper | what has to be watched | 1 to 100 regions in the box |
-/// | `home` | none | where to be as much as possible | a shape in the box |
-/// | `energy` | false | whether moving costs | with a speed limit only |
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct PlanarParameters {
-    /// The box reaches from x = 0 to here.
-    pub width: f64,
-    /// The box reaches from y = 0 to here.
-    pub height: f64,
-    /// T_s, the time of a step.
-    pub sampling_time: f64,
-    /// v, the greatest speed (the Euclidean length of an action).
-    pub speed_limit: Option<f64>,
-    /// What has to be watched.
-    pub regions: Vec<Region>,
-    /// Where to be as much as possible.
-    pub home: Option<Shape>,
-    /// Whether there is the reward `energy`.
-    pub energy: bool,
+parameters! {
+    /// Parameters of a planar problem.
+    PlanarParameters {
+        /// The box reaches from x = 0 to here.
+        width: f64 = 10.0, Positive;
+        /// The box reaches from y = 0 to here.
+        height: f64 = 10.0, Positive;
+        /// T_s, the time of a step.
+        sampling_time: f64 = 0.05, Positive;
+        /// v, the greatest speed (the Euclidean length of an action).
+        speed_limit: Option<f64> = None, Positive;
+        /// What has to be watched: 1 to 100 regions in the box.
+        regions: Vec<Region> = Region::of_the_paper();
+        /// Where to be as much as possible, in the box.
+        home: Option<Shape> = None;
+        /// True if there is the reward `energy`; with a speed limit only.
+        energy: bool = false;
+    }
 }
 
-impl Default for PlanarParameters {
-    fn default() -> Self {
-        let regions =
+impl Region {
+    /// The four squares of the paper.
+    fn of_the_paper() -> Vec<Self> {
+        let centres =
             [("red", [2.5, 7.5]), ("blue", [7.5, 7.5]), ("green", [2.5, 2.5]), ("orange", [7.5, 2.5])];
-        Self {
-            width: 10.0,
-            height: 10.0,
-            sampling_time: 0.05,
-            speed_limit: None,
-            regions: regions
-                .map(|(name, centre)| Region::new(name, Shape::Square { centre, side: 2.0 }))
-                .to_vec(),
-            home: None,
-            energy: false,
-        }
+        centres.map(|(name, centre)| Self::new(name, Shape::Square { centre, side: 2.0 })).to_vec()
     }
 }
 
@@ -116,10 +99,7 @@ impl Default for PlanarParameters {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Planar {
     parameters: PlanarParameters,
-    observation_space: [Interval; 2],
-    action_space: [ActionPart; 2],
-    reward_names: Vec<String>,
-    reward_ranges: Vec<Interval>,
+    spaces: Spaces,
 }
 
 const ACTIONS: [&str; 2] = ["vx", "vy"];
@@ -131,36 +111,23 @@ impl Planar {
     /// Checks the parameters.
     pub fn new(parameters: PlanarParameters) -> Result<Self, ParameterError> {
         let check = Check(Self::KIND);
-        let PlanarParameters { width, height, sampling_time, speed_limit, regions, home, energy } =
-            &parameters;
-        check.positive("width", *width)?;
-        check.positive("height", *height)?;
-        check.positive("sampling_time", *sampling_time)?;
-        if let Some(speed) = speed_limit {
-            check.positive("speed_limit", *speed)?;
-        }
-        check_regions(&check, regions, [*width, *height], &["home", "energy"])?;
-        if let Some(home) = home {
-            home.check(&check, "home", [*width, *height])?;
-        }
-        if *energy && speed_limit.is_none() {
-            return Err(check.error(
-                "energy",
-                true,
-                "false, unless there is a 'speed_limit' to measure it by",
-            ));
-        }
+        let PlanarParameters { width, height, speed_limit, regions, home, energy, .. } = &parameters;
+        parameters.check(&check)?;
+        check_regions(&check, regions, home.as_ref(), [*width, *height])?;
+        let expected = || "false, unless there is a 'speed_limit' to measure it by".to_owned();
+        check.within("energy", energy, !energy || speed_limit.is_some(), expected)?;
         let part = speed_limit.map_or(Interval::UNBOUNDED, |v| Interval::new(-v, v));
         let mut reward_names: Vec<String> = regions.iter().map(|region| region.name.clone()).collect();
         reward_names.extend(home.as_ref().map(|_| "home".to_owned()));
         reward_names.extend(energy.then(|| "energy".to_owned()));
-        Ok(Self {
-            observation_space: [Interval::new(0.0, *width), Interval::new(0.0, *height)],
-            action_space: [ActionPart::Continuous(part); 2],
+        let spaces = Spaces {
+            state_dimension: 2,
+            observation: [*width, *height].map(|side| Interval::new(0.0, side)).to_vec(),
+            action: vec![ActionPart::Continuous(part); 2],
             reward_ranges: vec![Interval::new(0.0, 1.0); reward_names.len()],
             reward_names,
-            parameters,
-        })
+        };
+        Ok(Self { spaces, parameters })
     }
 
     /// The parameters.
@@ -192,24 +159,8 @@ impl Planar {
 }
 
 impl VecEnv for Planar {
-    fn state_dimension(&self) -> usize {
-        2
-    }
-
-    fn observation_space(&self) -> &[Interval] {
-        &self.observation_space
-    }
-
-    fn action_space(&self) -> &[ActionPart] {
-        &self.action_space
-    }
-
-    fn reward_names(&self) -> &[String] {
-        &self.reward_names
-    }
-
-    fn reward_ranges(&self) -> &[Interval] {
-        &self.reward_ranges
+    fn spaces(&self) -> &Spaces {
+        &self.spaces
     }
 
     /// As many steps (1 to 100) as take the agent, at the speed limit, 3 % along the shorter side of the box, or a third
@@ -223,8 +174,8 @@ impl VecEnv for Planar {
     }
 
     fn reset(&self, state: &mut BatchMatrix, env: usize, rng: &mut Rng) -> Result<(), Error> {
-        check_reset(2, state, env)?;
-        for (row, space) in self.observation_space.iter().enumerate() {
+        check_reset(&self.spaces, state, env)?;
+        for (row, space) in self.observation_space().iter().enumerate() {
             state.set(row, env, space.high * rng.uniform());
         }
         Ok(())
@@ -241,7 +192,7 @@ impl VecEnv for Planar {
         rewards: &mut BatchMatrix,
         rngs: &mut [Rng],
     ) -> Result<(), Error> {
-        check_step([2, 2, self.reward_names.len()], state, actions, rewards, rngs)?;
+        check_step(&self.spaces, state, actions, rewards, rngs)?;
         let p = &self.parameters;
         if state.num_envs() == 0 {
             return Ok(());
@@ -249,7 +200,7 @@ impl VecEnv for Planar {
         for (row, name) in ACTIONS.iter().enumerate() {
             check_numbers(name, actions.row(row), p.speed_limit.is_none())?;
         }
-        indicate_all(self.shapes(), state, rewards, 0);
+        indicate_all(self.shapes(), state, rewards);
         let [x, y] = state.rows_mut(0);
         let velocities = actions.row(0).iter().zip(actions.row(1));
         let num_envs = x.iter_mut().zip(y).zip(velocities);
@@ -269,7 +220,7 @@ impl VecEnv for Planar {
                 }
             }
             (Some(limit), true) => {
-                let energies = rewards.row_mut(self.reward_names.len() - 1);
+                let energies = rewards.row_mut(self.reward_names().len() - 1);
                 for (((x, y), (&vx, &vy)), energy) in num_envs.zip(energies) {
                     let (vx, vy) = shortened(vx, vy, limit);
                     *energy = ((vx * vx + vy * vy) / (limit * limit)).min(1.0);

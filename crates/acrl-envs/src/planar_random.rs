@@ -1,9 +1,8 @@
 //! Random planar problems, for tests on problems that were not hand-picked.
 
 use std::f64::consts::TAU;
-use std::fmt::Write as _;
 
-use acrl::{Error, Goal, Requirement, Rng, Specification};
+use acrl::{Error, Requirement, Rng, Specification};
 
 use crate::planar::{Planar, PlanarParameters};
 use crate::regions::{Region, Shape};
@@ -112,52 +111,6 @@ impl RandomPlanar {
             names.zip(&parts).map(|(name, part)| Requirement::at_least(name, total * part / sum));
         Specification::new(self.planar.objective(), requirements.collect::<Result<_, _>>()?)
     }
-
-    /// The problem file of a draw, which parses to the same problem.
-    pub fn problem_file(&self, draw: u64) -> Result<String, Error> {
-        let p = self.planar.parameters();
-        let specification = self.draw(draw)?;
-        let mut text = format!(
-            "title = \"Random planar problem {}, draw {draw}\"\n\n[environment]\nkind = \"{}\"\n",
-            self.seed,
-            Planar::KIND
-        );
-        // Writing to a string does not fail.
-        if let Some(speed) = p.speed_limit {
-            _ = writeln!(text, "speed_limit = {speed:?}");
-        }
-        _ = writeln!(text, "energy = {}\nregions = [", p.energy);
-        for Region { name, shape } in &p.regions {
-            _ = writeln!(text, "    {{ name = \"{name}\", {} }},", written(shape));
-        }
-        text.push_str("]\n");
-        if let Some(home) = &p.home {
-            _ = writeln!(text, "home = {{ {} }}", written(home));
-        }
-        if let Some(objective) = specification.objective() {
-            let direction = if objective.goal == Goal::Maximize { "maximize" } else { "minimize" };
-            _ = writeln!(
-                text,
-                "\n[objective]\nreward = \"{}\"\ndirection = \"{direction}\"",
-                objective.reward
-            );
-        }
-        for requirement in specification.requirements() {
-            let (reward, bound) = (requirement.reward(), requirement.bound());
-            _ = writeln!(text, "\n[[requirement]]\nreward = \"{reward}\"\nat_least = {bound:?}");
-        }
-        Ok(text)
-    }
-}
-
-fn written(shape: &Shape) -> String {
-    match shape {
-        Shape::Square { centre, side } => format!("shape = \"square\", centre = {centre:?}, side = {side:?}"),
-        Shape::Disc { centre, radius } => {
-            format!("shape = \"disc\", centre = {centre:?}, radius = {radius:?}")
-        }
-        Shape::Polygon { vertices } => format!("shape = \"polygon\", vertices = {vertices:?}"),
-    }
 }
 
 /// So many shapes with disjoint circles around them, or none if one does not fit.
@@ -219,7 +172,6 @@ fn round_trip(points: &[[f64; 2]]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::problem::Problem;
 
     #[test]
     fn problems_are_as_promised_and_reproduce() {
@@ -257,20 +209,6 @@ mod tests {
         }
         assert_eq!(objectives, 100);
         assert!(kinds.iter().all(|n| *n > 200), "{kinds:?}");
-    }
-
-    #[test]
-    fn a_problem_file_is_read_back_to_the_bit() {
-        for seed in 0..20 {
-            let random = RandomPlanar::new(seed).unwrap();
-            let text = random.problem_file(3).unwrap();
-            let problem = Problem::parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
-            assert_eq!(problem.specification, random.draw(3).unwrap());
-            let crate::Source::Continuous(crate::Continuous::Planar(planar)) = &problem.source else {
-                panic!("not planar")
-            };
-            assert_eq!(planar, random.planar());
-        }
     }
 
     #[test]

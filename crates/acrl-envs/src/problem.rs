@@ -45,7 +45,7 @@ use crate::parameter::ParameterError;
 use crate::patrol::Patrol;
 use crate::planar::Planar;
 use crate::queue::Queue;
-use crate::settings::{self, RunSettings, TrainSection};
+use crate::settings::{RunSettings, TrainSection};
 use crate::wireless::Wireless;
 
 /// A problem file that has been read and checked.
@@ -138,8 +138,8 @@ impl Problem {
             Some(default) if root.get("objective").is_none() && root.get("requirement").is_none() => default,
             _ => specification(&root, &source)?,
         };
-        let run = settings::run(&root)?;
-        let train = settings::train(&root)?;
+        let run = RunSettings::read(&root)?;
+        let train = TrainSection::read(&root)?;
         Ok(Self { title, source, specification, run, train })
     }
 }
@@ -188,40 +188,28 @@ fn environment_of(table: &Table<'_>) -> Result<(Source, Specification), ProblemE
         let key = e.parameter.split(['[', '.']).next().and_then(|key| table.get(key));
         key.map_or_else(|| table.error(e.to_string()), |value| value.error(e.to_string()))
     };
-    let finite = |model: Result<FiniteCmdp, Error>| model.map(Source::Model);
+    macro_rules! finite {
+        ($kind:ident) => {{
+            let environment = $kind::new(table.rest("kind")?).map_err(out_of_range)?;
+            (environment.model().map(Source::Model), environment.specification())
+        }};
+    }
+    macro_rules! continuous {
+        ($kind:ident) => {{
+            let environment = Continuous::$kind($kind::new(table.rest("kind")?).map_err(out_of_range)?);
+            let specification = environment.specification();
+            (Ok(Source::Continuous(environment)), specification)
+        }};
+    }
     let (source, specification) = match kind.as_string() {
-        Some(Monitoring::KIND) => {
-            let e = Monitoring::new(table.rest("kind")?).map_err(out_of_range)?;
-            (finite(e.model()), e.specification())
-        }
-        Some(Patrol::KIND) => {
-            let e = Patrol::new(table.rest("kind")?).map_err(out_of_range)?;
-            (finite(e.model()), e.specification())
-        }
-        Some(Queue::KIND) => {
-            let e = Queue::new(table.rest("kind")?).map_err(out_of_range)?;
-            (finite(e.model()), e.specification())
-        }
-        Some(Maintenance::KIND) => {
-            let e = Maintenance::new(table.rest("kind")?).map_err(out_of_range)?;
-            (finite(e.model()), e.specification())
-        }
-        Some(Planar::KIND) => {
-            let e = Planar::new(table.rest("kind")?).map_err(out_of_range)?;
-            (Ok(Source::Continuous(Continuous::Planar(e.clone()))), e.specification())
-        }
-        Some(Wireless::KIND) => {
-            let e = Wireless::new(table.rest("kind")?).map_err(out_of_range)?;
-            (Ok(Source::Continuous(Continuous::Wireless(e.clone()))), e.specification())
-        }
-        Some(Drone::KIND) => {
-            let e = Drone::new(table.rest("kind")?).map_err(out_of_range)?;
-            (Ok(Source::Continuous(Continuous::Drone(e.clone()))), e.specification())
-        }
-        Some(External::KIND) => {
-            let e = External::new(table.rest("kind")?).map_err(out_of_range)?;
-            (Ok(Source::Continuous(Continuous::External(e))), Specification::new(None, Vec::new()))
-        }
+        Some(Monitoring::KIND) => finite!(Monitoring),
+        Some(Patrol::KIND) => finite!(Patrol),
+        Some(Queue::KIND) => finite!(Queue),
+        Some(Maintenance::KIND) => finite!(Maintenance),
+        Some(Planar::KIND) => continuous!(Planar),
+        Some(Wireless::KIND) => continuous!(Wireless),
+        Some(Drone::KIND) => continuous!(Drone),
+        Some(External::KIND) => continuous!(External),
         _ => return Err(kind.wrong(expected)),
     };
     let fault = |e: Error| table.error(format!("[environment]: {e}"));

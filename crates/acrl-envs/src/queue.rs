@@ -58,52 +58,37 @@
 use acrl::{Error, FiniteCmdp, Objective, Requirement, Specification};
 use serde::Deserialize;
 
-use crate::parameter::{Check, ParameterError};
+use crate::parameter::{Check, ParameterError, Range as _, parameters};
 
-/// Parameters of a queue problem.
-///
-/// | Name | Default | Purpose | Range |
-/// |---|---|---|---|
-/// | `capacity` | 10 | N: jobs the buffer holds | 1 to 100000 |
-/// | `arrival` | 0.5 | probability of an arrival in a slot | 0 to 1 |
-/// | `levels` | off, slow, medium, fast | how hard the server can work | 1 to 100 [`ServiceLevel`]s |
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct QueueParameters {
-    /// Jobs the buffer holds, N.
-    pub capacity: usize,
-    /// The probability that a job arrives in a slot.
-    pub arrival: f64,
-    /// How hard the server can work.
-    pub levels: Vec<ServiceLevel>,
+parameters! {
+    /// Parameters of a queue problem.
+    QueueParameters {
+        /// Jobs the buffer holds, N.
+        capacity: usize = 10, 1..=100_000;
+        /// The probability that a job arrives in a slot.
+        arrival: f64 = 0.5, 0.0..=1.0;
+        /// How hard the server can work: 1 to 100 levels.
+        levels: Vec<ServiceLevel> = ServiceLevel::defaults();
+    }
 }
 
 /// One way to run the server.
-///
-/// | Name | Default | Purpose | Range |
-/// |---|---|---|---|
-/// | `name` | none | the action's name | not empty, no other level's |
-/// | `success` | none | probability that the job in service leaves in a slot | 0 to 1 |
-/// | `power` | none | power per slot | 0 to 1000000 |
-///
-/// The defaults of [`QueueParameters`] are off (0, 0), slow (0.4, 1), medium (0.6, 2), fast (0.8, 4).
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ServiceLevel {
-    /// The action's name.
+    /// The action's name, which no other level has.
     pub name: String,
-    /// The probability that the job in service leaves in a slot.
+    /// The probability that the job in service leaves in a slot, from 0 to 1.
     pub success: f64,
-    /// Power per slot.
+    /// Power per slot, from 0 to 10⁶.
     pub power: f64,
 }
 
-impl Default for QueueParameters {
-    fn default() -> Self {
+impl ServiceLevel {
+    /// Off (0, 0), slow (0.4, 1), medium (0.6, 2), fast (0.8, 4).
+    fn defaults() -> Vec<Self> {
         let levels = [("off", 0.0, 0.0), ("slow", 0.4, 1.0), ("medium", 0.6, 2.0), ("fast", 0.8, 4.0)];
-        let level =
-            |(name, success, power): (&str, f64, f64)| ServiceLevel { name: name.to_owned(), success, power };
-        Self { capacity: 10, arrival: 0.5, levels: levels.map(level).to_vec() }
+        levels.map(|(name, success, power)| Self { name: name.to_owned(), success, power }).to_vec()
     }
 }
 
@@ -123,27 +108,15 @@ impl Queue {
     /// Checks the parameters.
     pub fn new(parameters: QueueParameters) -> Result<Self, ParameterError> {
         let check = Check(Self::KIND);
-        check.whole("capacity", parameters.capacity, 1..=100_000)?;
-        check.number("arrival", parameters.arrival, 0.0..=1.0)?;
+        parameters.check(&check)?;
         let levels = &parameters.levels;
-        if !(1..=100).contains(&levels.len()) {
-            return Err(check.error(
-                "levels",
-                format!("a list of {}", levels.len()),
-                "a list of 1 to 100 service levels",
-            ));
-        }
+        check.items("levels", levels.len(), "service levels")?;
         for (i, level) in levels.iter().enumerate() {
-            check.number(&format!("levels[{i}].success"), level.success, 0.0..=1.0)?;
-            check.number(&format!("levels[{i}].power"), level.power, 0.0..=1e6)?;
-            if level.name.is_empty() || levels[..i].iter().any(|other| other.name == level.name) {
-                let value = format!("'{}'", level.name);
-                return Err(check.error(
-                    format!("levels[{i}].name"),
-                    value,
-                    "a name that no other level has",
-                ));
-            }
+            (0.0..=1.0).check(&check, &format!("levels[{i}].success"), &level.success)?;
+            (0.0..=1e6).check(&check, &format!("levels[{i}].power"), &level.power)?;
+            let own = !level.name.is_empty() && !levels[..i].iter().any(|other| other.name == level.name);
+            let expected = || "a name that no other level has".to_owned();
+            check.within(&format!("levels[{i}].name"), format!("'{}'", level.name), own, expected)?;
         }
         Ok(Self { parameters })
     }
@@ -188,18 +161,10 @@ impl Queue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test_support::{assert_stochastic, dual_value};
-
-    fn queue(change: impl FnOnce(&mut QueueParameters)) -> Result<Queue, ParameterError> {
-        let mut parameters = QueueParameters::default();
-        change(&mut parameters);
-        Queue::new(parameters)
-    }
 
     #[test]
     fn jobs_come_and_go_and_are_lost_only_at_a_full_buffer() {
-        let model = queue(|_| ()).unwrap().model().unwrap();
-        assert_stochastic(&model);
+        let model = Queue::new(QueueParameters::default()).unwrap().model().unwrap();
         assert_eq!((model.states(), model.choice_count()), (11, 44));
         let slow = model.choice(model.choices(3).start + 1);
         assert_eq!(model.action_name(model.choices(3).start + 1), "slow");
@@ -212,42 +177,5 @@ mod tests {
         assert_eq!((full.targets, full.rewards), (&[9, 10][..], &[1.0, 10.0, 0.3][..]));
         let empty = model.choice(model.choices(0).start + 3);
         assert_eq!((empty.targets, empty.probabilities), (&[0, 1][..], &[0.5, 0.5][..]));
-    }
-
-    #[test]
-    fn the_multipliers_prove_the_optimum() {
-        let q = queue(|_| ()).unwrap();
-        let lambda = [0.03534042375010471, 3.9437884413179525];
-        let dual = dual_value(&q.model().unwrap(), &q.specification().unwrap(), &lambda);
-        assert!((dual + Queue::DEFAULT_OPTIMUM).abs() < 1e-8, "{dual}");
-    }
-
-    #[test]
-    fn edges_of_the_ranges_build_and_what_is_outside_is_named() {
-        for (arrival, success) in [(0.0, 0.0), (1.0, 1.0), (1.0, 0.1), (0.3, 1.0)] {
-            let q = queue(|p| {
-                p.capacity = 1;
-                p.arrival = arrival;
-                p.levels[0].success = success;
-            });
-            assert_stochastic(&q.unwrap().model().unwrap());
-        }
-        type Change = fn(&mut QueueParameters);
-        let cases: [(Change, &str); 7] = [
-            (
-                |p| p.capacity = 0,
-                "'capacity' of the queue environment is 0, expected a whole number from 1 to 100000",
-            ),
-            (|p| p.arrival = 1.5, "'arrival' of the queue environment is 1.5"),
-            (|p| p.levels.clear(), "'levels' of the queue environment is a list of 0"),
-            (|p| p.levels[1].success = f64::NAN, "'levels[1].success' of the queue environment is NaN"),
-            (|p| p.levels[1].power = -1.0, "'levels[1].power' of the queue environment is -1"),
-            (|p| p.levels[1].name = "off".into(), "is 'off', expected a name that no other level has"),
-            (|p| p.levels[0].name = String::new(), "'levels[0].name'"),
-        ];
-        for (change, expected) in cases {
-            let error = queue(change).unwrap_err().to_string();
-            assert!(error.contains(expected), "{error}");
-        }
     }
 }

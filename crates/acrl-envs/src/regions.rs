@@ -5,7 +5,7 @@
 use acrl::BatchMatrix;
 use serde::Deserialize;
 
-use crate::parameter::{Check, ParameterError};
+use crate::parameter::{Check, ParameterError, is_name};
 
 /// A region with a name.
 ///
@@ -250,41 +250,34 @@ fn edges(vertices: &[[f64; 2]]) -> impl Iterator<Item = ([f64; 2], [f64; 2])> + 
     vertices.iter().copied().zip(vertices.iter().copied().cycle().skip(1))
 }
 
-/// Checks a list of regions: their names, and that they lie in the box. `taken` are names they cannot have.
+/// Checks regions and a home: their names, and that they lie in the box.
 pub(crate) fn check_regions(
     check: &Check,
     regions: &[Region],
+    home: Option<&Shape>,
     size: [f64; 2],
-    taken: &[&str],
 ) -> Result<(), ParameterError> {
-    if !(1..=100).contains(&regions.len()) {
-        let value = format!("a list of {}", regions.len());
-        return Err(check.error("regions", value, "a list of 1 to 100 regions"));
+    check.items("regions", regions.len(), "regions")?;
+    for (i, Region { name, shape }) in regions.iter().enumerate() {
+        let taken = ["home", "energy"].contains(&name.as_str());
+        let own = is_name(name) && !taken && !regions[..i].iter().any(|other| other.name == *name);
+        let expected =
+            || "a name that nothing else has (home, energy are taken), without <, > or =".to_owned();
+        check.within(&format!("regions[{i}].name"), format!("'{name}'"), own, expected)?;
+        shape.check(check, &format!("regions[{i}]"), size)?;
     }
-    for (i, region) in regions.iter().enumerate() {
-        let name = &region.name;
-        let usable = !name.is_empty() && name.trim() == name && !name.contains(['<', '>', '=']);
-        let own = !regions[..i].iter().any(|other| other.name == *name) && !taken.contains(&name.as_str());
-        if !(usable && own) {
-            let expected =
-                format!("a name that nothing else has ({} are taken), without <, > or =", taken.join(", "));
-            return Err(check.error(format!("regions[{i}].name"), format!("'{name}'"), expected));
-        }
-        region.shape.check(check, &format!("regions[{i}]"), size)?;
-    }
-    Ok(())
+    home.map_or(Ok(()), |home| home.check(check, "home", size))
 }
 
-/// Writes to the rows of `rewards` from `first` on which shapes the points in rows 0 and 1 of a state are in.
+/// Writes to the first rows of `rewards` which shapes the points in rows 0 and 1 of a state are in.
 pub(crate) fn indicate_all<'a>(
     shapes: impl Iterator<Item = &'a Shape>,
     state: &BatchMatrix,
     rewards: &mut BatchMatrix,
-    first: usize,
 ) {
     let (x, y) = (state.row(0), state.row(1));
     for (i, shape) in shapes.enumerate() {
-        shape.indicate(x, y, rewards.row_mut(first + i));
+        shape.indicate(x, y, rewards.row_mut(i));
     }
 }
 

@@ -1,38 +1,43 @@
 //! The `[run]` and `[train]` sections of the problem file.
 
 use acrl::{AgentBuilder, EpochLength};
+use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value as Json;
 
 use crate::document::{ProblemError, Table};
 
 /// The `[run]` section.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub struct RunSettings {
     /// Environment steps of a run.
+    #[serde(deserialize_with = "whole::<_, _, 1, 1_000_000_000_000_000>")]
     pub steps: u64,
     /// Number of independent runs.
+    #[serde(deserialize_with = "whole::<_, _, 1, 1_000_000>")]
     pub runs: usize,
     /// η of the dual update; without it the policy's own default, or [`AgentBuilder::STEP_SIZE`].
+    #[serde(deserialize_with = "positive")]
     pub step_size: Option<f64>,
     /// Length T₀ of a dual epoch; without it the policy's own default, or [`AgentBuilder::EPOCH`].
+    #[serde(deserialize_with = "epoch")]
     pub epoch: Option<EpochLength>,
+    /// The start of an automatic epoch as it is written, before it becomes a part of `epoch`.
+    #[serde(deserialize_with = "whole::<_, _, 1, 1_000_000_000>")]
+    epoch_start: Option<u64>,
     /// Certified shortfall that counts as met, as a share of each reward's range.
+    #[serde(deserialize_with = "share")]
     pub tolerance: f64,
     /// Seed of the randomness.
+    #[serde(deserialize_with = "whole::<_, _, 0, { u64::MAX }>")]
     pub seed: u64,
 }
 
 impl Default for RunSettings {
     fn default() -> Self {
-        Self {
-            steps: Self::STEPS,
-            runs: 1,
-            step_size: None,
-            epoch: None,
-            tolerance: Self::TOLERANCE,
-            seed: 0,
-        }
+        let (steps, tolerance) = (Self::STEPS, Self::TOLERANCE);
+        Self { steps, runs: 1, step_size: None, epoch: None, epoch_start: None, tolerance, seed: 0 }
     }
 }
 
@@ -51,97 +56,54 @@ impl RunSettings {
     pub fn epoch_length(&self) -> EpochLength {
         self.epoch.unwrap_or(AgentBuilder::EPOCH)
     }
-}
 
-/// `[run]` as it is written.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct RawRun {
-    #[serde(deserialize_with = "whole::<_, 1, 1_000_000_000_000_000>")]
-    steps: u64,
-    #[serde(deserialize_with = "whole::<_, 1, 1_000_000>")]
-    runs: u64,
-    step_size: Option<Number<false>>,
-    epoch: Option<Epoch>,
-    epoch_start: Option<EpochStart>,
-    tolerance: Number<true>,
-    seed: u64,
-}
-
-impl Default for RawRun {
-    fn default() -> Self {
-        let RunSettings { steps, runs, tolerance, seed, .. } = RunSettings::default();
-        let (step_size, epoch, epoch_start) = (None, None, None);
-        Self { steps, runs: runs as u64, step_size, epoch, epoch_start, tolerance: Number(tolerance), seed }
-    }
-}
-
-/// Keys of `[run]`, with what is expected of them.
-const RUN: &[(&str, &str)] = &[
-    ("steps", "a whole number from 1 to 1000000000000000"),
-    ("runs", "a whole number from 1 to 1000000"),
-    ("step_size", "a finite number above 0"),
-    ("epoch", "a whole number from 1 to 1000000000, or auto"),
-    ("epoch_start", "a whole number from 1 to 1000000000"),
-    ("tolerance", "a number above 0 and at most 1"),
-    ("seed", "a whole number from 0 to 18446744073709551615"),
-];
-
-/// A whole number in a range.
-fn whole<'de, D: Deserializer<'de>, const LOW: u64, const HIGH: u64>(from: D) -> Result<u64, D::Error> {
-    let number = u64::deserialize(from)?;
-    (LOW..=HIGH).contains(&number).then_some(number).ok_or_else(|| serde::de::Error::custom("out of range"))
-}
-
-/// A finite number above 0, and at most 1 if it is a share.
-#[derive(Clone, Copy, Deserialize)]
-#[serde(try_from = "f64")]
-struct Number<const SHARE: bool>(f64);
-
-impl<const SHARE: bool> TryFrom<f64> for Number<SHARE> {
-    type Error = &'static str;
-
-    fn try_from(number: f64) -> Result<Self, Self::Error> {
-        let fine = number > 0.0 && number.is_finite() && (!SHARE || number <= 1.0);
-        fine.then_some(Self(number)).ok_or("out of range")
-    }
-}
-
-/// Where an epoch that is found automatically starts.
-#[derive(Clone, Copy, Deserialize)]
-#[serde(transparent)]
-struct EpochStart(#[serde(deserialize_with = "whole::<_, 1, 1_000_000_000>")] u64);
-
-/// A fixed length, or `auto`.
-#[derive(Clone, Copy, Deserialize)]
-#[serde(untagged)]
-enum Epoch {
-    Fixed(EpochStart),
-    Auto(Auto),
-}
-
-#[derive(Clone, Copy, Deserialize)]
-enum Auto {
-    #[serde(rename = "auto")]
-    Auto,
-}
-
-pub(crate) fn run(root: &Table<'_>) -> Result<RunSettings, ProblemError> {
-    let Some(value) = root.get("run") else { return Ok(RunSettings::default()) };
-    let table = value.table("[run]")?;
-    let RawRun { steps, runs, step_size, epoch, epoch_start, tolerance, seed } = table.read(RUN)?;
-    let epoch = match (epoch, epoch_start) {
-        (Some(Epoch::Fixed(_)), Some(_)) => {
-            let start = table.need("epoch_start", "")?;
-            return Err(start.error("'epoch_start' in [run] is for epoch = \"auto\" only"));
+    pub(crate) fn read(root: &Table<'_>) -> Result<Self, ProblemError> {
+        let Some(value) = root.get("run") else { return Ok(Self::default()) };
+        let table = value.table("[run]")?;
+        let mut run: Self = table.read()?;
+        if let Some(start) = run.epoch_start.take() {
+            if matches!(run.epoch, Some(EpochLength::Fixed(_))) {
+                let start = table.need("epoch_start", "")?;
+                return Err(start.error("'epoch_start' in [run] is for epoch = \"auto\" only"));
+            }
+            run.epoch = Some(EpochLength::Auto(start));
         }
-        (Some(Epoch::Fixed(EpochStart(length))), None) => Some(EpochLength::Fixed(length)),
-        (_, Some(EpochStart(start))) => Some(EpochLength::Auto(start)),
-        (Some(Epoch::Auto(Auto::Auto)), None) => Some(AgentBuilder::EPOCH),
-        (None, None) => None,
-    };
-    let step_size = step_size.map(|Number(eta)| eta);
-    Ok(RunSettings { steps, runs: runs as usize, step_size, epoch, tolerance: tolerance.0, seed })
+        Ok(run)
+    }
+}
+
+// An error of these functions is what is expected of the value, as `Table::read` wants it.
+
+fn whole<'de, D: Deserializer<'de>, N: TryFrom<u64>, const LOW: u64, const HIGH: u64>(
+    from: D,
+) -> Result<N, D::Error> {
+    let number = u64::deserialize(from).ok().filter(|number| (LOW..=HIGH).contains(number));
+    let number = number.and_then(|number| N::try_from(number).ok());
+    number.ok_or_else(|| D::Error::custom(format!("a whole number from {LOW} to {HIGH}")))
+}
+
+fn positive<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> {
+    let number = f64::deserialize(from).ok().filter(|number| *number > 0.0 && number.is_finite());
+    number.map(Some).ok_or_else(|| D::Error::custom("a finite number above 0"))
+}
+
+fn share<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+    let number = f64::deserialize(from).ok().filter(|number| *number > 0.0 && *number <= 1.0);
+    number.ok_or_else(|| D::Error::custom("a number above 0 and at most 1"))
+}
+
+fn epoch<'de, D: Deserializer<'de>>(from: D) -> Result<Option<EpochLength>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Written {
+        Length(u64),
+        Word(String),
+    }
+    match Written::deserialize(from) {
+        Ok(Written::Length(length @ 1..=1_000_000_000)) => Ok(Some(EpochLength::Fixed(length))),
+        Ok(Written::Word(word)) if word == "auto" => Ok(Some(AgentBuilder::EPOCH)),
+        _ => Err(D::Error::custom("a whole number from 1 to 1000000000, or auto")),
+    }
 }
 
 /// The `[train]` section as it is written.
@@ -163,18 +125,18 @@ struct Entry {
     unknown: ProblemError,
 }
 
-pub(crate) fn train(root: &Table<'_>) -> Result<TrainSection, ProblemError> {
-    let Some(value) = root.get("train") else { return Ok(TrainSection::default()) };
-    let table = value.table("[train]")?;
-    let entries = table.keys().filter_map(|key| {
-        let value = table.get(key)?;
-        let (wrong, unknown) = (value.wrong(""), table.error_at_key(key, ""));
-        Some(Entry { key: key.to_owned(), value: value.json(), wrong, unknown })
-    });
-    Ok(TrainSection { entries: entries.collect() })
-}
-
 impl TrainSection {
+    pub(crate) fn read(root: &Table<'_>) -> Result<Self, ProblemError> {
+        let Some(value) = root.get("train") else { return Ok(Self::default()) };
+        let table = value.table("[train]")?;
+        let entries = table.keys().filter_map(|key| {
+            let value = table.get(key)?;
+            let (wrong, unknown) = (value.wrong(""), table.error_at_key(key, ""));
+            Some(Entry { key: key.to_owned(), value: value.json(), wrong, unknown })
+        });
+        Ok(Self { entries: entries.collect() })
+    }
+
     /// The keys that are there, in no particular order.
     pub fn keys(&self) -> impl Iterator<Item = &str> {
         self.entries.iter().map(|entry| entry.key.as_str())

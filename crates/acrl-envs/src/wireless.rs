@@ -59,35 +59,30 @@
 //! ```
 
 use std::f64::consts::{FRAC_1_SQRT_2, LN_2};
+use std::iter;
 
-use acrl::{ActionPart, BatchMatrix, Error, Interval, Objective, Requirement, Rng, Specification, VecEnv};
+use acrl::{
+    ActionPart, BatchMatrix, Error, Interval, Objective, Requirement, Rng, Spaces, Specification, VecEnv,
+};
 use serde::Deserialize;
 
-use crate::batch::{check_numbers, check_reset, check_step, normal_pair};
-use crate::parameter::{Check, ParameterError};
+use crate::batch::{arity, check_numbers, check_reset, check_step, normal_pair};
+use crate::parameter::{Check, ParameterError, Positive, Range as _, is_name, parameters};
 
-/// Parameters of a wireless problem.
-///
-/// | Name | Default | Purpose | Range |
-/// |---|---|---|---|
-/// | `users` | near 2, middle 1, far 0.5 | names and mean gains μ | 1 to 100 users, gains above 0, to 10⁶ |
-/// | `noise` | 1 | N, the noise power | above 0, to 10⁶ |
-/// | `max_power` | 4 | P, the greatest power | above 0, to 10⁶ |
-/// | `correlation` | 0.9 | ρ, of the amplitude from slot to slot | 0 to 0.9999 |
-/// | `gain_cap` | 6 | the greatest gain, in units of its mean: 0.25 % are above 6 | above 0, to 10⁶ |
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct WirelessParameters {
-    /// Who is served.
-    pub users: Vec<User>,
-    /// N, the noise power.
-    pub noise: f64,
-    /// P, the greatest power.
-    pub max_power: f64,
-    /// ρ, the correlation of the amplitude from slot to slot.
-    pub correlation: f64,
-    /// The greatest gain, in units of its mean.
-    pub gain_cap: f64,
+parameters! {
+    /// Parameters of a wireless problem.
+    WirelessParameters {
+        /// Who is served: 1 to 100 users.
+        users: Vec<User> = User::defaults();
+        /// N, the noise power.
+        noise: f64 = 1.0, Positive;
+        /// P, the greatest power.
+        max_power: f64 = 4.0, Positive;
+        /// ρ, the correlation of the amplitude from slot to slot.
+        correlation: f64 = 0.9, 0.0..=0.9999;
+        /// The greatest gain, in units of its mean; 0.25 % are above 6.
+        gain_cap: f64 = 6.0, Positive;
+    }
 }
 
 /// A user of the channel.
@@ -100,16 +95,11 @@ pub struct User {
     pub gain: f64,
 }
 
-impl Default for WirelessParameters {
-    fn default() -> Self {
+impl User {
+    /// Near 2, middle 1, far 0.5.
+    fn defaults() -> Vec<Self> {
         let users = [("near", 2.0), ("middle", 1.0), ("far", 0.5)];
-        Self {
-            users: users.map(|(name, gain)| User { name: name.to_owned(), gain }).to_vec(),
-            noise: 1.0,
-            max_power: 4.0,
-            correlation: 0.9,
-            gain_cap: 6.0,
-        }
+        users.map(|(name, gain)| Self { name: name.to_owned(), gain }).to_vec()
     }
 }
 
@@ -117,10 +107,7 @@ impl Default for WirelessParameters {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Wireless {
     parameters: WirelessParameters,
-    observation_space: Vec<Interval>,
-    action_space: [ActionPart; 2],
-    reward_names: Vec<String>,
-    reward_ranges: Vec<Interval>,
+    spaces: Spaces,
 }
 
 impl Wireless {
@@ -133,48 +120,32 @@ impl Wireless {
     /// Checks the parameters.
     pub fn new(parameters: WirelessParameters) -> Result<Self, ParameterError> {
         let check = Check(Self::KIND);
-        let WirelessParameters { users, noise, max_power, correlation, gain_cap } = &parameters;
-        if !(1..=100).contains(&users.len()) {
-            return Err(check.error(
-                "users",
-                format!("a list of {}", users.len()),
-                "a list of 1 to 100 users",
-            ));
-        }
+        let WirelessParameters { users, noise, max_power, gain_cap, .. } = &parameters;
+        check.items("users", users.len(), "users")?;
         for (i, user) in users.iter().enumerate() {
-            let name = &user.name;
-            let usable = !name.is_empty() && name.trim() == name && !name.contains(['<', '>', '=']);
-            if !usable || users[..i].iter().any(|other| other.name == *name) {
-                let expected = "a name that no other user has, without <, > or =";
-                return Err(check.error(format!("users[{i}].name"), format!("'{name}'"), expected));
-            }
-            check.positive(&format!("users[{i}].gain"), user.gain)?;
+            let own = is_name(&user.name) && !users[..i].iter().any(|other| other.name == user.name);
+            let expected = || "a name that no other user has, without <, > or =".to_owned();
+            check.within(&format!("users[{i}].name"), format!("'{}'", user.name), own, expected)?;
+            Positive.check(&check, &format!("users[{i}].gain"), &user.gain)?;
         }
-        check.positive("noise", *noise)?;
-        check.positive("max_power", *max_power)?;
-        check.number("correlation", *correlation, 0.0..=0.9999)?;
-        check.positive("gain_cap", *gain_cap)?;
+        parameters.check(&check)?;
 
         let highest = |user: &User| (max_power * user.gain * gain_cap / noise).ln_1p() / LN_2;
         let rates: Vec<Interval> = users.iter().map(|user| Interval::new(0.0, highest(user))).collect();
         let best = rates.iter().map(|rate| rate.high).fold(0.0, f64::max);
         let power = Interval::new(0.0, *max_power);
         let named = users.iter().map(|user| format!("rate_{}", user.name));
-        Ok(Self {
-            reward_names: ["sum_rate".to_owned()]
-                .into_iter()
+        let spaces = Spaces {
+            state_dimension: 2 * users.len(),
+            action: vec![ActionPart::Discrete(users.len()), ActionPart::Continuous(power)],
+            reward_names: iter::once("sum_rate".to_owned())
                 .chain(named)
                 .chain(["power".to_owned()])
                 .collect(),
-            reward_ranges: [Interval::new(0.0, best)]
-                .into_iter()
-                .chain(rates.clone())
-                .chain([power])
-                .collect(),
-            action_space: [ActionPart::Discrete(users.len()), ActionPart::Continuous(power)],
-            observation_space: rates,
-            parameters,
-        })
+            reward_ranges: [&[Interval::new(0.0, best)], &rates[..], &[power]].concat(),
+            observation: rates,
+        };
+        Ok(Self { spaces, parameters })
     }
 
     /// The parameters.
@@ -219,11 +190,7 @@ impl Wireless {
     /// Fails unless there is one weight per reward and one gain per user.
     pub fn optimal_action(&self, weights: &[f64], gains: &[f64]) -> Result<(usize, f64), Error> {
         let p = &self.parameters;
-        let arity = |what: &str, expected: usize, found: usize| {
-            let wrong = Error::Arity { what: what.to_owned(), expected, found };
-            if expected == found { Ok(()) } else { Err(wrong) }
-        };
-        arity("weights of the rewards", self.reward_names.len(), weights.len())?;
+        arity("weights of the rewards", self.reward_names().len(), weights.len())?;
         arity("gains of the users", p.users.len(), gains.len())?;
         let cost = -weights[weights.len() - 1];
         let (mut best, mut most) = ((0, 0.0), f64::NEG_INFINITY);
@@ -254,28 +221,12 @@ fn mean_rate(a: f64, cap: f64) -> f64 {
 }
 
 impl VecEnv for Wireless {
-    fn state_dimension(&self) -> usize {
-        2 * self.parameters.users.len()
-    }
-
-    fn observation_space(&self) -> &[Interval] {
-        &self.observation_space
-    }
-
-    fn action_space(&self) -> &[ActionPart] {
-        &self.action_space
-    }
-
-    fn reward_names(&self) -> &[String] {
-        &self.reward_names
-    }
-
-    fn reward_ranges(&self) -> &[Interval] {
-        &self.reward_ranges
+    fn spaces(&self) -> &Spaces {
+        &self.spaces
     }
 
     fn reset(&self, state: &mut BatchMatrix, env: usize, rng: &mut Rng) -> Result<(), Error> {
-        check_reset(self.state_dimension(), state, env)?;
+        check_reset(&self.spaces, state, env)?;
         for k in 0..self.parameters.users.len() {
             let (re, im) = complex_normal(rng);
             state.set(2 * k, env, re);
@@ -302,7 +253,7 @@ impl VecEnv for Wireless {
         rngs: &mut [Rng],
     ) -> Result<(), Error> {
         let p = &self.parameters;
-        check_step([self.state_dimension(), 2, self.reward_names.len()], state, actions, rewards, rngs)?;
+        check_step(&self.spaces, state, actions, rewards, rngs)?;
         if state.num_envs() == 0 {
             return Ok(());
         }
@@ -318,7 +269,7 @@ impl VecEnv for Wireless {
         check_numbers("power", powers, false)?;
 
         rewards.row_mut(0).fill(0.0);
-        let last = self.reward_names.len() - 1;
+        let last = self.reward_names().len() - 1;
         for (spent, &power) in rewards.row_mut(last).iter_mut().zip(powers) {
             *spent = power.clamp(0.0, p.max_power);
         }

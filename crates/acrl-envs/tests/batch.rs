@@ -36,8 +36,8 @@ fn environments() -> Vec<Continuous> {
     all
 }
 
-/// Copies with a generator each.
-struct Lanes<'a> {
+/// Parallel environments with a generator each.
+struct Batch<'a> {
     environment: &'a dyn VecEnv,
     state: BatchMatrix,
     actions: BatchMatrix,
@@ -45,7 +45,7 @@ struct Lanes<'a> {
     rngs: Vec<Rng>,
 }
 
-impl<'a> Lanes<'a> {
+impl<'a> Batch<'a> {
     fn new(environment: &'a dyn VecEnv, streams: &[u64]) -> Self {
         let num_envs = streams.len();
         let mut state = BatchMatrix::zeros(environment.state_dimension(), num_envs);
@@ -78,12 +78,12 @@ fn part(part: ActionPart, number: f64) -> f64 {
 }
 
 #[test]
-fn a_lane_goes_the_same_way_alone_and_among_others() {
+fn an_environment_is_bit_identical_alone_and_in_any_batch() {
     for continuous in environments() {
         let environment = continuous.batch();
-        let (mut alone, streams) = (Lanes::new(environment, &[5]), [3, 8, 5, 1, 2, 0, 7]);
-        let mut among = Lanes::new(environment, &streams);
-        let mut again = Lanes::new(environment, &streams);
+        let (mut alone, streams) = (Batch::new(environment, &[5]), [3, 8, 5, 1, 2, 0, 7]);
+        let mut among = Batch::new(environment, &streams);
+        let mut again = Batch::new(environment, &streams);
         let mut numbers = Rng::new(1);
         for _ in 0..300 {
             for (row, &kind) in environment.action_space().iter().enumerate() {
@@ -132,10 +132,10 @@ fn each_comes_with_requirements_on_rewards_that_it_has() {
 fn batches_that_do_not_fit_together_are_errors() {
     for continuous in environments() {
         let environment = continuous.batch();
-        let wrong = |change: fn(&mut Lanes<'_>)| {
-            let mut num_envs = Lanes::new(environment, &[0, 1]);
-            change(&mut num_envs);
-            num_envs.step().unwrap_err().to_string()
+        let wrong = |change: fn(&mut Batch<'_>)| {
+            let mut batch = Batch::new(environment, &[0, 1]);
+            change(&mut batch);
+            batch.step().unwrap_err().to_string()
         };
         let actions = environment.action_space().len();
         assert_eq!(
@@ -153,7 +153,7 @@ fn batches_that_do_not_fit_together_are_errors() {
         assert!(
             environment.reset(&mut state, 2, &mut Rng::new(0)).unwrap_err().to_string().contains("no env 2")
         );
-        Lanes::new(environment, &[]).step().unwrap();
+        Batch::new(environment, &[]).step().unwrap();
     }
 }
 
@@ -176,31 +176,31 @@ proptest! {
     ) {
         for continuous in environments() {
             let environment = continuous.batch();
-            let mut num_envs = Lanes::new(environment, &[seed, seed + 1]);
+            let mut batch = Batch::new(environment, &[seed, seed + 1]);
             for pair in numbers.chunks(4) {
                 for (row, &kind) in environment.action_space().iter().enumerate() {
-                    (0..2).for_each(|env| num_envs.actions.set(row, env, part(kind, pair[2 * row + env])));
+                    (0..2).for_each(|env| batch.actions.set(row, env, part(kind, pair[2 * row + env])));
                 }
-                let before = num_envs.state.clone();
+                let before = batch.state.clone();
                 let bad = |&(row, kind): &(usize, &ActionPart)| match kind {
-                    ActionPart::Continuous(range) => num_envs.actions.row(row).iter()
+                    ActionPart::Continuous(range) => batch.actions.row(row).iter()
                         .any(|a| a.is_nan() || (a.is_infinite() && !range.is_bounded())),
-                    ActionPart::Discrete(_) => num_envs.actions.row(row).iter().any(|a| a.is_nan()),
+                    ActionPart::Discrete(_) => batch.actions.row(row).iter().any(|a| a.is_nan()),
                 };
                 let bad = environment.action_space().iter().enumerate().find(bad).is_some();
-                match num_envs.step() {
+                match batch.step() {
                     Ok(()) => prop_assert!(!bad),
                     Err(error) => {
                         prop_assert!(bad && error.to_string().starts_with("the action '"), "{}", error);
-                        prop_assert_eq!(&num_envs.state, &before);
+                        prop_assert_eq!(&batch.state, &before);
                         continue;
                     }
                 }
                 let within = |rows: &BatchMatrix, ranges: &[acrl::Interval]| ranges.iter().enumerate().all(|(row, range)| {
                     rows.row(row).iter().all(|x| *x >= range.low - 1e-12 && *x <= range.high + 1e-12)
                 });
-                prop_assert!(within(&num_envs.rewards, environment.reward_ranges()), "{:?}", num_envs.rewards);
-                prop_assert!(within(&num_envs.observation(), environment.observation_space()), "{:?}", num_envs.state);
+                prop_assert!(within(&batch.rewards, environment.reward_ranges()), "{:?}", batch.rewards);
+                prop_assert!(within(&batch.observation(), environment.observation_space()), "{:?}", batch.state);
             }
         }
     }

@@ -26,14 +26,13 @@
 //! # Ok::<(), checkpoint::CheckpointError>(())
 //! ```
 
-use std::fs::File;
-use std::io::Read as _;
 use std::path::Path;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::checksum::Checksum;
+use crate::input::Input;
 use crate::{Error, write_atomically};
 
 const MAGIC: &[u8; 8] = b"acrl-ckp";
@@ -42,6 +41,7 @@ const PROGRAM: &str = env!("CARGO_PKG_VERSION");
 const HEAD: usize = 28;
 
 /// An invalid checkpoint, or a state that cannot be stored in one.
+#[allow(missing_docs, reason = "the messages say what the fields are")]
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CheckpointError {
     /// The file is not a checkpoint.
@@ -49,12 +49,7 @@ pub enum CheckpointError {
     NotACheckpoint,
     /// Bytes are missing at the end.
     #[error("the file is cut short: expected {expected} bytes, found {found}")]
-    CutShort {
-        /// The expected length in bytes.
-        expected: u64,
-        /// The actual length in bytes.
-        found: u64,
-    },
+    CutShort { expected: u64, found: u64 },
     /// The checksum does not match.
     #[error("the file is damaged: its checksum does not match its content")]
     Damaged,
@@ -63,12 +58,7 @@ pub enum CheckpointError {
     Newer(u32),
     /// The checkpoint is of another kind.
     #[error("it is the state of '{found}': expected that of '{expected}'")]
-    OtherKind {
-        /// The expected kind.
-        expected: String,
-        /// The kind in the file.
-        found: String,
-    },
+    OtherKind { expected: String, found: String },
     /// Written by another version of the program.
     #[error("written by acrl {0}, and this is acrl {PROGRAM}: resume with that version or start anew")]
     OtherProgram(String),
@@ -88,17 +78,10 @@ pub fn save(path: &Path, kind: &str, state: &impl Serialize) -> Result<(), Error
 
 /// Reads a checkpoint of this kind.
 pub fn load<T: DeserializeOwned>(path: &Path, kind: &str) -> Result<T, Error> {
-    let mut file = File::open(path).map_err(Error::io("open", path))?;
-    let mut bytes = Vec::new();
-    let mut read = |bytes: &mut Vec<u8>, count| {
-        file.by_ref().take(count).read_to_end(bytes).map_err(Error::io("read", path))
-    };
     let wrong = |source| Error::Checkpoint { path: path.to_owned(), source };
-    // What is something else is not read to its end, which may be far away.
-    read(&mut bytes, HEAD as u64)?;
-    let head = Head::read(&bytes).map_err(wrong)?;
-    read(&mut bytes, head.length.saturating_add(1))?;
-    decode(&bytes, kind).map_err(wrong)
+    let mut file = Input::open(path)?;
+    let head = Head::read(file.read(HEAD as u64)?).map_err(wrong)?;
+    decode(file.read(head.length.saturating_add(1))?, kind).map_err(wrong)
 }
 
 /// The bytes of a checkpoint.

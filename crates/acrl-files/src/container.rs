@@ -1,13 +1,12 @@
 //! The policy file: tensors and metadata in a `safetensors` file with a checksum.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::Read as _;
 use std::path::Path;
 
 use serde_json::Value;
 
 use crate::checksum::Checksum;
+use crate::input::Input;
 use crate::safetensors_header::{Header, Info, elements};
 use crate::{Error, Tensor, TensorData, write_atomically};
 
@@ -28,6 +27,7 @@ pub struct Container {
 }
 
 /// An invalid policy file, or a container that cannot be stored in one.
+#[allow(missing_docs, reason = "the messages say what the fields are")]
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ContainerError {
     /// Not a `safetensors` file, or a damaged header.
@@ -53,42 +53,16 @@ pub enum ContainerError {
     Meta(String),
     /// An unexpected element type.
     #[error("tensor '{name}' has numbers of type {found}: expected {expected}")]
-    WrongType {
-        /// The tensor.
-        name: String,
-        /// Its type.
-        found: String,
-        /// The expected type or types.
-        expected: &'static str,
-    },
+    WrongType { name: String, found: String, expected: &'static str },
     /// An unexpected shape.
     #[error("tensor '{name}' has shape {found:?}: expected {expected:?}")]
-    WrongShape {
-        /// The tensor.
-        name: String,
-        /// Its shape.
-        found: Vec<usize>,
-        /// The expected shape.
-        expected: Vec<usize>,
-    },
+    WrongShape { name: String, found: Vec<usize>, expected: Vec<usize> },
     /// The number of elements does not match the shape.
     #[error("tensor '{name}' has shape {shape:?}, but its data are of another length")]
-    WrongLength {
-        /// The tensor.
-        name: String,
-        /// Its shape.
-        shape: Vec<usize>,
-    },
+    WrongLength { name: String, shape: Vec<usize> },
     /// An infinite or NaN element.
     #[error("tensor '{name}' holds {value} at position {index}: expected finite numbers")]
-    NotFinite {
-        /// The tensor.
-        name: String,
-        /// The position in row-major order, from 0.
-        index: usize,
-        /// The value there.
-        value: String,
-    },
+    NotFinite { name: String, index: usize, value: String },
     /// A missing tensor.
     #[error("tensor '{0}' is missing")]
     Missing(String),
@@ -182,19 +156,13 @@ impl Container {
 
     /// Reads the file.
     pub fn load(path: &Path) -> Result<Self, Error> {
-        let mut file = File::open(path).map_err(Error::io("open", path))?;
-        let mut bytes = Vec::new();
-        let mut read = |bytes: &mut Vec<u8>, count| {
-            file.by_ref().take(count).read_to_end(bytes).map_err(Error::io("read", path))
-        };
         let wrong = |source| Error::Container { path: path.to_owned(), source };
-        // What is something else is not read to its end, which may be far away.
-        read(&mut bytes, 9)?;
-        if let Err(error @ ContainerError::NotSafetensors(_)) = Header::read(&bytes) {
+        let mut file = Input::open(path)?;
+        // The length of the header, and the brace that it begins with.
+        if let Err(error @ ContainerError::NotSafetensors(_)) = Header::read(file.read(9)?) {
             return Err(wrong(error));
         }
-        read(&mut bytes, u64::MAX)?;
-        Self::from_bytes(&bytes).map_err(wrong)
+        Self::from_bytes(file.read(u64::MAX)?).map_err(wrong)
     }
 
     /// Takes a tensor of single precision and this shape out.

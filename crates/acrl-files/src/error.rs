@@ -6,34 +6,18 @@ use std::path::{Path, PathBuf};
 use crate::{CheckpointError, ContainerError};
 
 /// A file that cannot be read, written or used; the source has the reason.
+#[allow(missing_docs, reason = "the messages say what the fields are")]
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// An error of the operating system.
     #[error("cannot {action} {}", path.display())]
-    Io {
-        /// The attempted action, such as "write".
-        action: &'static str,
-        /// The file or folder.
-        path: PathBuf,
-        /// The reason.
-        source: io::Error,
-    },
+    Io { action: &'static str, path: PathBuf, source: io::Error },
     /// Not a usable policy file.
     #[error("cannot use {} as a policy file", path.display())]
-    Container {
-        /// The file.
-        path: PathBuf,
-        /// The reason.
-        source: ContainerError,
-    },
+    Container { path: PathBuf, source: ContainerError },
     /// Not a usable checkpoint.
     #[error("cannot use {} as a checkpoint", path.display())]
-    Checkpoint {
-        /// The file.
-        path: PathBuf,
-        /// The reason.
-        source: CheckpointError,
-    },
+    Checkpoint { path: PathBuf, source: CheckpointError },
     /// The folder of a new run holds another run.
     #[error("{} holds a run already: resume it or choose another folder", .0.display())]
     RunExists(PathBuf),
@@ -42,12 +26,7 @@ pub enum Error {
     RunInUse(PathBuf),
     /// The file to append metrics to has other columns.
     #[error("{} begins with '{found}': expected the columns iteration,steps,seconds", path.display())]
-    NotProgress {
-        /// The file.
-        path: PathBuf,
-        /// Its first line.
-        found: String,
-    },
+    NotProgress { path: PathBuf, found: String },
 }
 
 impl Error {

@@ -29,6 +29,7 @@ pub mod checkpoint;
 mod checksum;
 mod container;
 mod error;
+mod input;
 mod progress;
 mod run_folder;
 mod safetensors_header;

@@ -56,7 +56,7 @@ pub struct RunFolder {
     progress: Progress,
     tensorboard: EventFile,
     /// The run time of the last flush, in seconds.
-    flushed: f64,
+    flushed: Option<f64>,
 }
 
 impl RunFolder {
@@ -87,14 +87,7 @@ impl RunFolder {
         let mut events = Tail::open(path.join(EVENTS))?;
         events.cut(iteration, iteration_of)?;
         let tensorboard = EventFile::create(path, Some(progress.steps().saturating_add(1)))?;
-        Ok(Self {
-            path: path.to_owned(),
-            _lock: lock,
-            events,
-            progress,
-            tensorboard,
-            flushed: f64::NEG_INFINITY,
-        })
+        Ok(Self { path: path.to_owned(), _lock: lock, events, progress, tensorboard, flushed: None })
     }
 
     fn begin(path: &Path, lock: File) -> Result<Self, Error> {
@@ -108,14 +101,7 @@ impl RunFolder {
         events.clear()?;
         let progress = Progress::create(Tail::open(path.join(PROGRESS))?)?;
         let tensorboard = EventFile::create(path, None)?;
-        Ok(Self {
-            path: path.to_owned(),
-            _lock: lock,
-            events,
-            progress,
-            tensorboard,
-            flushed: f64::NEG_INFINITY,
-        })
+        Ok(Self { path: path.to_owned(), _lock: lock, events, progress, tensorboard, flushed: None })
     }
 
     /// The path of the checkpoint of a run in this folder.
@@ -158,8 +144,8 @@ impl RunFolder {
         self.progress.row(iteration, steps, seconds, metrics)?;
         self.tensorboard.scalars(steps, metrics)?;
         // Also when the run time went back, as after a resume.
-        if !(self.flushed..self.flushed + 1.0).contains(&seconds) {
-            self.flushed = seconds;
+        if !self.flushed.is_some_and(|last| (last..last + 1.0).contains(&seconds)) {
+            self.flushed = Some(seconds);
             self.files().into_iter().try_for_each(Tail::flush)?;
         }
         Ok(())

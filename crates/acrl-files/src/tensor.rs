@@ -57,24 +57,24 @@ impl Tensor {
             let wrong = || ContainerError::WrongLength { name: name.to_owned(), shape: info.shape.clone() };
             info.data(data, size).ok_or_else(wrong)
         };
+        macro_rules! numbers {
+            ($number:ty) => {
+                bytes(size_of::<$number>())?
+                    .as_chunks()
+                    .0
+                    .iter()
+                    .map(|&b| <$number>::from_le_bytes(b))
+                    .collect()
+            };
+        }
         let data = match info.dtype.as_str() {
-            "F32" => {
-                TensorData::F32(bytes(4)?.as_chunks().0.iter().map(|&b| f32::from_le_bytes(b)).collect())
-            }
-            "F64" => {
-                TensorData::F64(bytes(8)?.as_chunks().0.iter().map(|&b| f64::from_le_bytes(b)).collect())
-            }
-            "U8" => TensorData::U8(bytes(1)?.to_vec()),
-            "U32" => {
-                TensorData::U32(bytes(4)?.as_chunks().0.iter().map(|&b| u32::from_le_bytes(b)).collect())
-            }
+            "F32" => TensorData::F32(numbers!(f32)),
+            "F64" => TensorData::F64(numbers!(f64)),
+            "U8" => TensorData::U8(numbers!(u8)),
+            "U32" => TensorData::U32(numbers!(u32)),
             other => {
-                let found = other.to_owned();
-                return Err(ContainerError::WrongType {
-                    name: name.to_owned(),
-                    found,
-                    expected: "F32, F64, U8 or U32",
-                });
+                let (name, found) = (name.to_owned(), other.to_owned());
+                return Err(ContainerError::WrongType { name, found, expected: "F32, F64, U8 or U32" });
             }
         };
         Ok(Self { shape: info.shape.clone(), data })

@@ -110,19 +110,13 @@ fn each_fault_has_its_error_message() {
         format!("{{{}}}", (0..n).map(span).collect::<Vec<_>>().join(","))
     };
     for (bytes, sentence) in [
-        (b"hello".to_vec(), "it is no safetensors file, or a damaged one: it has 5 bytes"),
-        (
-            b"[run]\nsteps = 5\n".to_vec(),
-            "it is no safetensors file, or a damaged one: its header does not begin with '{'",
-        ),
-        (
-            huge,
-            "it is no safetensors file, or a damaged one: its header would have 18446744073709551615 bytes",
-        ),
-        (file("[]", b""), "it is no safetensors file, or a damaged one: its header does not begin with '{'"),
-        (file("{\"a\":1}", b""), "it is no safetensors file, or a damaged one: invalid type: integer `1`, "),
+        (b"hello".to_vec(), "invalid: it has 5 bytes"),
+        (b"[run]\nsteps = 5\n".to_vec(), "invalid: its header does not begin with '{'"),
+        (huge, "invalid: its header would have 18446744073709551615 bytes"),
+        (file("[]", b""), "invalid: its header does not begin with '{'"),
+        (file("{\"a\":1}", b""), "invalid: invalid type: integer `1`, "),
         (file(&spans(8), b""), "the file is cut short: it has fewer bytes than its header says"),
-        (file("{}", b"abc"), "it is no safetensors file, or a damaged one: 3 bytes at its end are no tensor"),
+        (file("{}", b"abc"), "invalid: 3 bytes at its end are no tensor"),
         (file("{}", b""), "its metadata's format is '': expected 'acrl policy'"),
         (
             changed("acrl policy", "other thing"),
@@ -138,14 +132,12 @@ fn each_fault_has_its_error_message() {
         (changed("F64", "I64"), "tensor 'mean' has numbers of type I64: expected F32, F64, U8 or U32"),
         (changed("[2,2]", "[2,3]"), "tensor 'w' has shape [2, 3], but its data are of another length"),
         (changed("[0,3]", "[9,3]"), "tensor 'none' has shape [9, 3], but its data are of another length"),
-        (
-            changed("[8,24]", "[9,24]"),
-            "it is no safetensors file, or a damaged one: a tensor begins at byte 9, ",
-        ),
-        (changed("\"mean\"", "\"w\"   "), "it is no safetensors file, or a damaged one: 'w' is there twice"),
+        (changed("[8,24]", "[9,24]"), "invalid: a tensor begins at byte 9, "),
+        (changed("\"mean\"", "\"w\"   "), "invalid: 'w' is there twice"),
     ] {
+        let sentence = sentence.replace("invalid: ", "it is no safetensors file, or a damaged one: ");
         let found = Container::from_bytes(&bytes).unwrap_err().to_string();
-        assert!(found.starts_with(sentence), "{found}");
+        assert!(found.starts_with(&sentence), "{found}");
     }
 }
 

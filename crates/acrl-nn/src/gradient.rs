@@ -87,6 +87,25 @@ pub(crate) fn collect<I: Isa>(isa: I, sums: &[Line], d_c: &mut [f32]) {
     d_rest.iter_mut().zip(rest).for_each(|(d_c, line)| *d_c += isa.sum(isa.load(&line.0)));
 }
 
+/// A part of dW that is made in tiles of R rows from row j on and of C columns (or vectors of columns) from `at` on.
+trait Tiled {
+    fn tile<I: Isa, const R: usize, const C: usize>(&mut self, isa: I, j: usize, at: usize);
+
+    /// All rows of C columns.
+    #[inline(always)]
+    fn column<I: Isa, const R: usize, const C: usize>(&mut self, isa: I, at: usize, outputs: usize) {
+        let mut j = 0;
+        while j + R <= outputs {
+            self.tile::<I, R, C>(isa, j, at);
+            j += R;
+        }
+        while j < outputs {
+            self.tile::<I, 1, C>(isa, j, at);
+            j += 1;
+        }
+    }
+}
+
 /// Σ over samples of dy[j]·x[k], 16 k at a time: sample after sample is added, and there is nothing to add up at the end.
 struct Sums<'a> {
     d_y: Blocks<'a>,
@@ -110,20 +129,9 @@ impl Sums<'_> {
             self.column::<I, R, 1>(isa, v, outputs);
         }
     }
+}
 
-    #[inline(always)]
-    fn column<I: Isa, const R: usize, const L: usize>(&mut self, isa: I, v: usize, outputs: usize) {
-        let mut j = 0;
-        while j + R <= outputs {
-            self.tile::<I, R, L>(isa, j, v);
-            j += R;
-        }
-        while j < outputs {
-            self.tile::<I, 1, L>(isa, j, v);
-            j += 1;
-        }
-    }
-
+impl Tiled for Sums<'_> {
     #[inline(always)]
     fn tile<I: Isa, const R: usize, const L: usize>(&mut self, isa: I, j: usize, v: usize) {
         let mut acc = [[isa.splat(0.0); L]; R];
@@ -207,21 +215,9 @@ impl Dots<'_> {
             }
         }
     }
+}
 
-    /// The columns `k..k + C` of dW.
-    #[inline(always)]
-    fn column<I: Isa, const R: usize, const C: usize>(&mut self, isa: I, k: usize, outputs: usize) {
-        let mut j = 0;
-        while j + R <= outputs {
-            self.tile::<I, R, C>(isa, j, k);
-            j += R;
-        }
-        while j < outputs {
-            self.tile::<I, 1, C>(isa, j, k);
-            j += 1;
-        }
-    }
-
+impl Tiled for Dots<'_> {
     #[inline(always)]
     fn tile<I: Isa, const R: usize, const C: usize>(&mut self, isa: I, j: usize, k: usize) {
         let mut acc = [[isa.splat(0.0); C]; R];

@@ -152,6 +152,16 @@ pub(crate) fn dispatch(instructions: Instructions, kernel: impl Kernel) {
     kernel.run(Portable);
 }
 
+/// Operations of an [`Isa`] on whole vectors, each an expression.
+macro_rules! operations {
+    ($token:ident: $($name:ident($($a:ident),+) = $result:expr;)+) => {$(
+        #[inline(always)]
+        fn $name($token, $($a: Self::V),+) -> Self::V {
+            $result
+        }
+    )+};
+}
+
 /// Arrays of 16 floats and loops over them.
 #[derive(Clone, Copy)]
 struct Portable;
@@ -183,41 +193,19 @@ impl Isa for Portable {
     fn store(self, v: Self::V, to: &mut [f32; TILE]) {
         *to = v;
     }
-    #[inline(always)]
-    fn add(self, a: Self::V, b: Self::V) -> Self::V {
-        zip(a, b, |a, b| a + b)
-    }
-    #[inline(always)]
-    fn sub(self, a: Self::V, b: Self::V) -> Self::V {
-        zip(a, b, |a, b| a - b)
-    }
-    #[inline(always)]
-    fn mul(self, a: Self::V, b: Self::V) -> Self::V {
-        zip(a, b, |a, b| a * b)
-    }
-    #[inline(always)]
-    fn div(self, a: Self::V, b: Self::V) -> Self::V {
-        zip(a, b, |a, b| a / b)
-    }
-    #[inline(always)]
-    fn sqrt(self, a: Self::V) -> Self::V {
-        a.map(f32::sqrt)
-    }
-    #[inline(always)]
-    fn mul_add(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V {
-        std::array::from_fn(|i| mul_add(a[i], b[i], c[i]))
-    }
-    #[inline(always)]
-    fn mul_sub_from(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V {
-        std::array::from_fn(|i| mul_add(-a[i], b[i], c[i]))
+    operations! { self:
+        add(a, b) = zip(a, b, |a, b| a + b);
+        sub(a, b) = zip(a, b, |a, b| a - b);
+        mul(a, b) = zip(a, b, |a, b| a * b);
+        div(a, b) = zip(a, b, |a, b| a / b);
+        sqrt(a) = a.map(f32::sqrt);
+        mul_add(a, b, c) = std::array::from_fn(|i| mul_add(a[i], b[i], c[i]));
+        mul_sub_from(a, b, c) = std::array::from_fn(|i| mul_add(-a[i], b[i], c[i]));
+        to_exponent(a) = a.map(|a| f32::from_bits(a.to_bits() << 23));
     }
     #[inline(always)]
     fn clamp(self, a: Self::V, low: f32, high: f32) -> Self::V {
         a.map(|a| a.clamp(low, high))
-    }
-    #[inline(always)]
-    fn to_exponent(self, a: Self::V) -> Self::V {
-        a.map(|a| f32::from_bits(a.to_bits() << 23))
     }
     #[inline(always)]
     fn sum(self, mut a: Self::V) -> f32 {

@@ -9,6 +9,7 @@ use rand_core::Rng;
 use serde::{Deserialize, Serialize};
 
 /// An invalid shape, or parameters that do not fit it.
+#[allow(missing_docs, reason = "the messages say what the fields are")]
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ShapeError {
     /// Fewer than two widths.
@@ -22,12 +23,7 @@ pub enum ShapeError {
     TooLarge,
     /// The wrong number of parameters.
     #[error("a network of this shape has {expected} parameters, not {found}")]
-    Parameters {
-        /// The number of parameters of the shape.
-        expected: usize,
-        /// The number given.
-        found: usize,
-    },
+    Parameters { expected: usize, found: usize },
 }
 
 /// A multilayer perceptron: x₀ = input, xₗ = tanh(Wₗ xₗ₋₁ + cₗ), output = W x + c.

@@ -192,9 +192,7 @@ impl Agent {
     /// Attaches the library of evaluated policies, after the agent was restored; fails if it is not
     /// made for as many requirements.
     pub fn attach_library(&mut self, library: Option<Arc<PolicyLibrary>>) -> Result<(), Error> {
-        for entry in library.iter().flat_map(|library| &library.entries) {
-            arity("weights of an entry of the library", self.weights.len(), entry.weights.len())?;
-        }
+        check_library(library.as_deref(), self.dynamics.len())?;
         self.library = library;
         Ok(())
     }
@@ -236,9 +234,7 @@ impl Agent {
     /// history, and chooses new weights. An attached library must be made for as many requirements.
     pub fn replace(&mut self, requirements: Vec<Requirement>, scales: &[f64]) -> Result<(), Error> {
         let m = requirements.len();
-        for entry in self.library.iter().flat_map(|library| &library.entries) {
-            arity("weights of an entry of the library", m + 1, entry.weights.len())?;
-        }
+        check_library(self.library.as_deref(), m)?;
         self.dynamics.replace(requirements, scales)?;
         self.history = LedgerHistory::new(&self.dynamics, None);
         self.weights.resize(m + 1, 0.0);
@@ -360,6 +356,12 @@ impl Agent {
         }
         diagnosis
     }
+}
+
+/// Fails if the library is not made for m requirements.
+fn check_library(library: Option<&PolicyLibrary>, m: usize) -> Result<(), Error> {
+    let mut entries = library.iter().flat_map(|library| &library.entries);
+    entries.try_for_each(|entry| arity("weights of an entry of the library", m + 1, entry.weights.len()))
 }
 
 #[cfg(test)]

@@ -37,6 +37,24 @@ pub struct RequirementCertificate {
     pub shortfall: f64,
 }
 
+/// The rule of what counts as met: the certified shortfall is within the tolerance.
+pub(crate) fn is_met(certified_shortfall: f64, tolerance: f64) -> bool {
+    certified_shortfall <= tolerance
+}
+
+impl Certificate {
+    /// True if requirement i is met: its certified shortfall is at most `tolerance`. Before the first step, where a
+    /// shortfall of 0 is no achievement, it is not.
+    pub fn is_met(&self, i: usize, tolerance: f64) -> bool {
+        self.steps > 0 && is_met(self.requirements[i].shortfall, tolerance)
+    }
+
+    /// True if the plain average of requirement i is on the right side of its bound.
+    pub fn is_strictly_met(&self, i: usize) -> bool {
+        self.steps > 0 && self.requirements[i].measured_shortfall() == 0.0
+    }
+}
+
 impl RequirementCertificate {
     pub(crate) fn new(requirement: &Requirement, average: f64, shortfall: f64) -> Self {
         Self {

@@ -10,6 +10,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::Multipliers;
+use crate::certificate::is_met;
 use crate::mixture::game_value;
 
 /// The verdict on a run and its evidence.
@@ -212,7 +213,8 @@ impl Diagnosis {
         let negative = |slack: f64| slack < -DiagnosisInput::ROUNDING;
         let sufficient =
             || slack(&s.settled_with(-DiagnosisInput::STANDARD_ERRORS)).is_none_or(|g| !negative(g.value));
-        let (verdict, names) = if evidence.certificate <= 1.0 {
+        let met = |i: usize| is_met(s.shortfalls[i], s.tolerances[i]);
+        let (verdict, names) = if (0..s.names.len()).all(met) {
             (DiagnosisVerdict::Met, named(&|_| true))
         } else if let Some(exact) = s.exact.as_ref().filter(|e| !e.feasible) {
             (DiagnosisVerdict::Infeasible, exact.conflict.clone())
@@ -230,7 +232,7 @@ impl Diagnosis {
             };
             (verdict, named(&|i| s.grows(i)))
         } else {
-            (DiagnosisVerdict::Converging, named(&|i| behind[i] > 1.0))
+            (DiagnosisVerdict::Converging, named(&|i| !met(i)))
         };
         let unobserved_rewards =
             if verdict == DiagnosisVerdict::PolicyInsufficient { unobserved } else { Vec::new() };

@@ -3,50 +3,24 @@
 use crate::ModelError;
 
 /// An invalid input to this crate.
+#[allow(missing_docs, reason = "the messages say what the fields are")]
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Error {
     /// A number that must be finite is not.
     #[error("{what} must be a finite number, but it is {value}")]
-    NotFinite {
-        /// The name of the number.
-        what: String,
-        /// Its value.
-        value: f64,
-    },
+    NotFinite { what: String, value: f64 },
     /// A number that must be positive is not.
     #[error("{what} must be greater than 0, but it is {value}")]
-    NotPositive {
-        /// The name of the number.
-        what: String,
-        /// Its value.
-        value: f64,
-    },
+    NotPositive { what: String, value: f64 },
     /// A multiplier below zero.
     #[error("multipliers are nonnegative, but number {index} is {value}")]
-    NegativeMultiplier {
-        /// Its position, from 0.
-        index: usize,
-        /// Its value.
-        value: f64,
-    },
+    NegativeMultiplier { index: usize, value: f64 },
     /// Two things that must have the same length do not.
     #[error("{what}: expected {expected} numbers, found {found}")]
-    Arity {
-        /// The name of the list.
-        what: String,
-        /// The length it should have.
-        expected: usize,
-        /// The length it has.
-        found: usize,
-    },
+    Arity { what: String, expected: usize, found: usize },
     /// An objective or a requirement names a reward that the problem does not have.
     #[error("unknown reward '{name}': the rewards of this problem are {}", list(.known))]
-    UnknownReward {
-        /// The name that was given.
-        name: String,
-        /// The names there are.
-        known: Vec<String>,
-    },
+    UnknownReward { name: String, known: Vec<String> },
     /// Two requirements carry the same name.
     #[error("two requirements are called '{0}': give one of them another name")]
     DuplicateRequirement(String),
@@ -61,12 +35,7 @@ pub enum Error {
     RequirementSyntax(String),
     /// An action that the state does not have.
     #[error("state {state} has no action number {action}")]
-    UnknownAction {
-        /// The state.
-        state: String,
-        /// The invalid action.
-        action: usize,
-    },
+    UnknownAction { state: String, action: usize },
     /// A failure of the environment.
     #[error("the environment failed: {0}")]
     Environment(String),

@@ -85,7 +85,7 @@ pub use report::{RequirementReport, RunReport};
 pub use requirement::{Direction, Goal, Objective, Requirement, Scoring, Specification};
 pub use rewards::{Rewards, Values};
 pub use rng::Rng;
-pub use vec_env::{ActionPart, BatchMatrix, Interval, VecEnv, VecPolicy, VecTask};
+pub use vec_env::{ActionPart, BatchMatrix, Interval, Spaces, VecEnv, VecPolicy, VecTask};
 pub use vec_execution::VecExecution;
 pub use weight_selector::Executor;
 

@@ -80,18 +80,17 @@ impl RunReport {
             entries.into_iter().collect()
         };
         let requirements = specification.requirements().iter().enumerate().map(|(i, r)| {
-            let certified = |run: &Execution<S>| run.certificate.requirements[i].clone();
-            let shortfall = max(&|run| certified(run).measured_shortfall());
+            let tolerance = input.tolerances[i];
             let report = RequirementReport {
                 bound: r.bound(),
                 direction: r.direction(),
                 average: r.sign() * mean(&|run| run.averages.requirements()[i]) + 0.0,
                 worst: r.sign() * min(&|run| run.averages.requirements()[i]) + 0.0,
-                met: input.shortfalls[i] <= input.tolerances[i],
-                strict: shortfall == 0.0,
-                shortfall,
+                met: runs.iter().all(|run| run.certificate.is_met(i, tolerance)),
+                strict: runs.iter().all(|run| run.certificate.is_strictly_met(i)),
+                shortfall: max(&|run| run.certificate.requirements[i].measured_shortfall()),
                 certified_shortfall: input.shortfalls[i],
-                tolerance: input.tolerances[i],
+                tolerance,
             };
             (r.name().to_owned(), report)
         });

@@ -7,8 +7,7 @@ use crate::error::finite;
 
 /// r₀, r₁ … r_m of one step, in the form of the paper: r₀ is maximised and r_i ≥ c_i is required,
 /// so a minimised reward or an `at_most` requirement is stored with its sign turned.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "Vec<f64>", into = "Vec<f64>")]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Rewards(Vec<f64>);
 
 impl Rewards {
@@ -50,19 +49,6 @@ impl Rewards {
     #[inline]
     pub(crate) fn as_mut_slice(&mut self) -> &mut [f64] {
         &mut self.0
-    }
-}
-
-impl TryFrom<Vec<f64>> for Rewards {
-    type Error = Error;
-    fn try_from(values: Vec<f64>) -> Result<Self, Error> {
-        Self::new(values)
-    }
-}
-
-impl From<Rewards> for Vec<f64> {
-    fn from(rewards: Rewards) -> Self {
-        rewards.0
     }
 }
 

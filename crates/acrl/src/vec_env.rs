@@ -145,6 +145,21 @@ pub enum ActionPart {
     Continuous(Interval),
 }
 
+/// The spaces of an environment, for [`VecEnv::spaces`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct Spaces {
+    /// The dimension of a state.
+    pub state_dimension: usize,
+    /// The range of each component of an observation.
+    pub observation: Vec<Interval>,
+    /// The parts of an action.
+    pub action: Vec<ActionPart>,
+    /// The names of the rewards.
+    pub reward_names: Vec<String>,
+    /// The range of each reward.
+    pub reward_ranges: Vec<Interval>,
+}
+
 /// A continuing vectorised environment (no `done`: an episodic problem starts its next episode
 /// inside `step`).
 ///
@@ -152,20 +167,33 @@ pub enum ActionPart {
 /// has its own generator, and environments do not interact: a run is bit-identical alone and in any
 /// batch.
 pub trait VecEnv: Send + Sync {
+    /// The spaces of states, observations, actions and rewards.
+    fn spaces(&self) -> &Spaces;
+
     /// The dimension of a state.
-    fn state_dimension(&self) -> usize;
+    fn state_dimension(&self) -> usize {
+        self.spaces().state_dimension
+    }
 
     /// The range of each component of an observation, by which a learner scales.
-    fn observation_space(&self) -> &[Interval];
+    fn observation_space(&self) -> &[Interval] {
+        &self.spaces().observation
+    }
 
     /// The parts of an action.
-    fn action_space(&self) -> &[ActionPart];
+    fn action_space(&self) -> &[ActionPart] {
+        &self.spaces().action
+    }
 
     /// The names of the rewards, in the order of the rows that `step` writes.
-    fn reward_names(&self) -> &[String];
+    fn reward_names(&self) -> &[String] {
+        &self.spaces().reward_names
+    }
 
     /// The range of each reward: a bound on |r| that is reached, or nearly so.
-    fn reward_ranges(&self) -> &[Interval];
+    fn reward_ranges(&self) -> &[Interval] {
+        &self.spaces().reward_ranges
+    }
 
     /// The recommended number of steps for which an action is repeated (frame skip): about a tenth
     /// of the time constant of the dynamics. 1 if the agent must react at every step.

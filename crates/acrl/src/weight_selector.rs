@@ -300,22 +300,4 @@ mod tests {
         run(&mut d, &mut selector, Some(&library), 10);
         assert_eq!(observed(&selector), before + 10);
     }
-
-    #[test]
-    fn restored_state_continues_bit_identically() {
-        let (mut d, mut library) = (dynamics(EpochLength::Auto(10)), library());
-        library.entries.iter_mut().for_each(|entry| entry.steps = 1_000);
-        let mut selector = WeightSelector::new(Executor::Policy, &d);
-        for steps in [1_500, 3_000, 10_000] {
-            run(&mut d, &mut selector, Some(&library), steps);
-            let mut restored: WeightSelector =
-                serde_json::from_str(&serde_json::to_string(&selector).unwrap()).unwrap();
-            let (chosen, again) = (
-                run(&mut d.clone(), &mut restored, Some(&library), 9_000),
-                run(&mut d, &mut selector, Some(&library), 9_000),
-            );
-            assert_eq!(chosen, again);
-            assert_eq!(restored, selector);
-        }
-    }
 }

@@ -1,14 +1,11 @@
 //! Environments on the unit interval, for the tests of the learners.
 
-use acrl::{ActionPart, BatchMatrix, Error, Interval, Rng, VecEnv};
+use acrl::{ActionPart, BatchMatrix, Error, Interval, Rng, Spaces, VecEnv};
 
 /// One number x in \[0, 1\], which is observed, with rewards from 0 to 1. Initial states are uniform.
 #[derive(Debug, Clone)]
 pub(crate) struct UnitInterval {
-    pub(crate) observation: Vec<Interval>,
-    pub(crate) action: Vec<ActionPart>,
-    pub(crate) names: Vec<String>,
-    pub(crate) ranges: Vec<Interval>,
+    pub(crate) spaces: Spaces,
     /// Factor of all rewards, whose ranges stay as they are.
     pub(crate) factor: f64,
     pub(crate) step: Step,
@@ -21,10 +18,13 @@ impl UnitInterval {
     pub(crate) fn new(rewards: &[&str], action: &[ActionPart], step: Step) -> Self {
         let unit = Interval::new(0.0, 1.0);
         Self {
-            observation: vec![unit],
-            action: action.to_vec(),
-            names: rewards.iter().map(|name| (*name).to_owned()).collect(),
-            ranges: vec![unit; rewards.len()],
+            spaces: Spaces {
+                state_dimension: 1,
+                observation: vec![unit],
+                action: action.to_vec(),
+                reward_names: rewards.iter().map(|name| (*name).to_owned()).collect(),
+                reward_ranges: vec![unit; rewards.len()],
+            },
             factor: 1.0,
             step,
         }
@@ -32,24 +32,8 @@ impl UnitInterval {
 }
 
 impl VecEnv for UnitInterval {
-    fn state_dimension(&self) -> usize {
-        1
-    }
-
-    fn observation_space(&self) -> &[Interval] {
-        &self.observation
-    }
-
-    fn action_space(&self) -> &[ActionPart] {
-        &self.action
-    }
-
-    fn reward_names(&self) -> &[String] {
-        &self.names
-    }
-
-    fn reward_ranges(&self) -> &[Interval] {
-        &self.ranges
+    fn spaces(&self) -> &Spaces {
+        &self.spaces
     }
 
     fn reset(&self, state: &mut BatchMatrix, env: usize, rng: &mut Rng) -> Result<(), Error> {

@@ -34,33 +34,14 @@ impl Isa for V4 {
     fn store(self, v: __m512, to: &mut [f32; TILE]) {
         *to = pulp::cast(v);
     }
-    #[inline(always)]
-    fn add(self, a: __m512, b: __m512) -> __m512 {
-        self.avx512f._mm512_add_ps(a, b)
-    }
-    #[inline(always)]
-    fn sub(self, a: __m512, b: __m512) -> __m512 {
-        self.avx512f._mm512_sub_ps(a, b)
-    }
-    #[inline(always)]
-    fn mul(self, a: __m512, b: __m512) -> __m512 {
-        self.avx512f._mm512_mul_ps(a, b)
-    }
-    #[inline(always)]
-    fn div(self, a: __m512, b: __m512) -> __m512 {
-        self.avx512f._mm512_div_ps(a, b)
-    }
-    #[inline(always)]
-    fn sqrt(self, a: __m512) -> __m512 {
-        self.avx512f._mm512_sqrt_ps(a)
-    }
-    #[inline(always)]
-    fn mul_add(self, a: __m512, b: __m512, c: __m512) -> __m512 {
-        self.avx512f._mm512_fmadd_ps(a, b, c)
-    }
-    #[inline(always)]
-    fn mul_sub_from(self, a: __m512, b: __m512, c: __m512) -> __m512 {
-        self.avx512f._mm512_fnmadd_ps(a, b, c)
+    operations! { self:
+        add(a, b) = self.avx512f._mm512_add_ps(a, b);
+        sub(a, b) = self.avx512f._mm512_sub_ps(a, b);
+        mul(a, b) = self.avx512f._mm512_mul_ps(a, b);
+        div(a, b) = self.avx512f._mm512_div_ps(a, b);
+        sqrt(a) = self.avx512f._mm512_sqrt_ps(a);
+        mul_add(a, b, c) = self.avx512f._mm512_fmadd_ps(a, b, c);
+        mul_sub_from(a, b, c) = self.avx512f._mm512_fnmadd_ps(a, b, c);
     }
     #[inline(always)]
     fn clamp(self, a: __m512, low: f32, high: f32) -> __m512 {
@@ -194,33 +175,17 @@ impl Isa for V3 {
     fn store(self, v: Self::V, to: &mut [f32; TILE]) {
         *to = pulp::cast(v);
     }
-    #[inline(always)]
-    fn add(self, a: Self::V, b: Self::V) -> Self::V {
-        [self.avx._mm256_add_ps(a[0], b[0]), self.avx._mm256_add_ps(a[1], b[1])]
-    }
-    #[inline(always)]
-    fn sub(self, a: Self::V, b: Self::V) -> Self::V {
-        [self.avx._mm256_sub_ps(a[0], b[0]), self.avx._mm256_sub_ps(a[1], b[1])]
-    }
-    #[inline(always)]
-    fn mul(self, a: Self::V, b: Self::V) -> Self::V {
-        [self.avx._mm256_mul_ps(a[0], b[0]), self.avx._mm256_mul_ps(a[1], b[1])]
-    }
-    #[inline(always)]
-    fn div(self, a: Self::V, b: Self::V) -> Self::V {
-        [self.avx._mm256_div_ps(a[0], b[0]), self.avx._mm256_div_ps(a[1], b[1])]
-    }
-    #[inline(always)]
-    fn sqrt(self, a: Self::V) -> Self::V {
-        [self.avx._mm256_sqrt_ps(a[0]), self.avx._mm256_sqrt_ps(a[1])]
-    }
-    #[inline(always)]
-    fn mul_add(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V {
-        [self.fma._mm256_fmadd_ps(a[0], b[0], c[0]), self.fma._mm256_fmadd_ps(a[1], b[1], c[1])]
-    }
-    #[inline(always)]
-    fn mul_sub_from(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V {
-        [self.fma._mm256_fnmadd_ps(a[0], b[0], c[0]), self.fma._mm256_fnmadd_ps(a[1], b[1], c[1])]
+    operations! { self:
+        add(a, b) = [self.avx._mm256_add_ps(a[0], b[0]), self.avx._mm256_add_ps(a[1], b[1])];
+        sub(a, b) = [self.avx._mm256_sub_ps(a[0], b[0]), self.avx._mm256_sub_ps(a[1], b[1])];
+        mul(a, b) = [self.avx._mm256_mul_ps(a[0], b[0]), self.avx._mm256_mul_ps(a[1], b[1])];
+        div(a, b) = [self.avx._mm256_div_ps(a[0], b[0]), self.avx._mm256_div_ps(a[1], b[1])];
+        sqrt(a) = [self.avx._mm256_sqrt_ps(a[0]), self.avx._mm256_sqrt_ps(a[1])];
+        mul_add(a, b, c) =
+            [self.fma._mm256_fmadd_ps(a[0], b[0], c[0]), self.fma._mm256_fmadd_ps(a[1], b[1], c[1])];
+        mul_sub_from(a, b, c) =
+            [self.fma._mm256_fnmadd_ps(a[0], b[0], c[0]), self.fma._mm256_fnmadd_ps(a[1], b[1], c[1])];
+        to_exponent(a) = [to_exponent8(self, a[0]), to_exponent8(self, a[1])];
     }
     #[inline(always)]
     fn clamp(self, a: Self::V, low: f32, high: f32) -> Self::V {
@@ -228,10 +193,6 @@ impl Isa for V3 {
         let (low, high) = (self.avx._mm256_set1_ps(low), self.avx._mm256_set1_ps(high));
         let a = [self.avx._mm256_min_ps(high, a[0]), self.avx._mm256_min_ps(high, a[1])];
         [self.avx._mm256_max_ps(low, a[0]), self.avx._mm256_max_ps(low, a[1])]
-    }
-    #[inline(always)]
-    fn to_exponent(self, a: Self::V) -> Self::V {
-        [to_exponent8(self, a[0]), to_exponent8(self, a[1])]
     }
     #[inline(always)]
     fn sum(self, a: Self::V) -> f32 {

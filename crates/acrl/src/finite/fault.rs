@@ -33,6 +33,7 @@ impl fmt::Display for ModelError {
 impl std::error::Error for ModelError {}
 
 /// The kinds of faults.
+#[allow(missing_docs, reason = "the messages say what the fields are")]
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ModelFault {
     /// A model needs a state.
@@ -40,46 +41,19 @@ pub enum ModelFault {
     NoStates,
     /// More states than can be numbered.
     #[error("the model has {states} states, more than {}", u32::MAX)]
-    TooManyStates {
-        /// The number.
-        states: usize,
-    },
+    TooManyStates { states: usize },
     /// More transitions than can be numbered.
     #[error("the model has {transitions} transitions, more than {}", u32::MAX)]
-    TooManyTransitions {
-        /// The number.
-        transitions: usize,
-    },
+    TooManyTransitions { transitions: usize },
     /// Arrays that do not fit together.
     #[error("expected {expected} {what}, found {found}")]
-    Length {
-        /// The counted quantity.
-        what: &'static str,
-        /// The expected number.
-        expected: usize,
-        /// The actual number.
-        found: usize,
-    },
+    Length { what: &'static str, expected: usize, found: usize },
     /// Offsets that do not begin with 0, or go back.
     #[error("{what} are {before} and then {after}, expected numbers that begin with 0 and never decrease")]
-    Offsets {
-        /// The name of the offsets.
-        what: &'static str,
-        /// One of them.
-        before: usize,
-        /// The next one.
-        after: usize,
-    },
+    Offsets { what: &'static str, before: usize, after: usize },
     /// Offsets that end too early or too late.
     #[error("{what} end with {found}, expected {expected}")]
-    LastOffset {
-        /// The name of the offsets.
-        what: &'static str,
-        /// The expected last offset.
-        expected: usize,
-        /// The actual last offset.
-        found: usize,
-    },
+    LastOffset { what: &'static str, expected: usize, found: usize },
     /// Two actions with one name.
     #[error("two actions are called '{0}'")]
     DuplicateActionName(String),
@@ -88,10 +62,7 @@ pub enum ModelFault {
     DuplicateReward(String),
     /// A choice for a state that does not exist.
     #[error("there is no such state: the model has {states} states")]
-    UnknownState {
-        /// The actual number.
-        states: usize,
-    },
+    UnknownState { states: usize },
     /// A state without an action.
     #[error("the state has no action: every state needs at least one, if only to stay where it is")]
     NoAction,
@@ -100,68 +71,29 @@ pub enum ModelFault {
     DuplicateAction,
     /// One target listed twice.
     #[error("the target {target} is listed twice")]
-    DuplicateTarget {
-        /// The target.
-        target: usize,
-    },
+    DuplicateTarget { target: usize },
     /// A target out of range.
     #[error("the target {target} does not exist: the states are 0 to {}", states - 1)]
-    Target {
-        /// The target.
-        target: usize,
-        /// The number of states.
-        states: usize,
-    },
+    Target { target: usize, states: usize },
     /// A probability out of range.
     #[error("the probability of target {target} is {value}, expected a number from 0 to 1")]
-    Probability {
-        /// The target.
-        target: usize,
-        /// The value.
-        value: f64,
-    },
+    Probability { target: usize, value: f64 },
     /// Probabilities that do not add up to 1.
     #[error("the probabilities add up to {sum}, expected 1")]
-    Sum {
-        /// The sum.
-        sum: f64,
-    },
+    Sum { sum: f64 },
     /// A list of rewards of the wrong length.
     #[error("expected {expected} rewards, found {found}")]
-    RewardCount {
-        /// The number of reward names.
-        expected: usize,
-        /// The number given.
-        found: usize,
-    },
+    RewardCount { expected: usize, found: usize },
     /// A reward that is not finite.
     #[error("the reward '{reward}' is {value}, expected a finite number")]
-    Reward {
-        /// The name of the reward.
-        reward: String,
-        /// The value of the reward.
-        value: f64,
-    },
+    Reward { reward: String, value: f64 },
     /// An initial state out of range.
     #[error("the initial state {target} does not exist: the states are 0 to {}", states - 1)]
-    Initial {
-        /// The state.
-        target: usize,
-        /// The number of states.
-        states: usize,
-    },
+    Initial { target: usize, states: usize },
     /// An initial probability out of range.
     #[error("the probability of starting in state {target} is {value}, expected a number from 0 to 1")]
-    InitialProbability {
-        /// The state.
-        target: usize,
-        /// The value.
-        value: f64,
-    },
+    InitialProbability { target: usize, value: f64 },
     /// Initial probabilities that do not add up to 1.
     #[error("the initial probabilities add up to {sum}, expected 1")]
-    InitialSum {
-        /// The sum.
-        sum: f64,
-    },
+    InitialSum { sum: f64 },
 }

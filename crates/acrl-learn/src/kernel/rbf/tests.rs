@@ -1,7 +1,7 @@
 //! Kernels compared with their formulas, and a small problem for the learners.
 
 use super::*;
-use acrl::{Objective, Requirement, Specification};
+use acrl::{Objective, Requirement, Spaces, Specification};
 
 #[path = "../../../tests/common/unit_interval.rs"]
 mod unit_interval;
@@ -239,14 +239,19 @@ fn incompatible_problems_are_refused_with_a_reason() {
     let line = line();
     let refuse = |line: &UnitInterval, settings: &RbfConfig| {
         let laid_out = lay_out(&task(line), settings, 0).map(|_| ());
-        laid_out.and_then(|()| units(&line.action).map(|_| ())).unwrap_err().to_string()
+        laid_out.and_then(|()| units(&line.spaces.action).map(|_| ())).unwrap_err().to_string()
     };
     let default = RbfConfig::default();
-    let unbounded = UnitInterval { observation: vec![Interval::UNBOUNDED], ..line.clone() };
+    let changed = |change: fn(&mut Spaces)| {
+        let mut line = line.clone();
+        change(&mut line.spaces);
+        line
+    };
+    let unbounded = changed(|spaces| spaces.observation = vec![Interval::UNBOUNDED]);
     assert!(refuse(&unbounded, &default).contains("axis of kernels"));
-    let choice = UnitInterval { action: vec![ActionPart::Discrete(3)], ..line.clone() };
+    let choice = changed(|spaces| spaces.action = vec![ActionPart::Discrete(3)]);
     assert!(refuse(&choice, &default).contains("ppo"));
-    let high = UnitInterval { observation: vec![Interval::new(0.0, 1.0); 8], ..line.clone() };
+    let high = changed(|spaces| spaces.observation = vec![Interval::new(0.0, 1.0); 8]);
     assert!(refuse(&high, &default).contains("fewer nodes"));
     assert!(refuse(&line, &RbfConfig { state_nodes: 1, ..default }).contains("nodes"));
     let raw = Weighting::Raw { high: f64::INFINITY, clamp: false };
