@@ -388,7 +388,7 @@ def execute(case: Case, policy: acrl.Policy, bounds: list[acrl.Requirement], see
                 "bound": c.bound,
                 "direction": c.direction,
                 "average": round(c.average, 6),
-                "shortfall": round(c.shortfall, 6),
+                "shortfall": round(c.certified_shortfall, 6),
                 "met": c.met,
             }
             for name, c in agent.certificate.items()

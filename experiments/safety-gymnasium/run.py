@@ -95,7 +95,7 @@ def main() -> None:
         found[which] = {
             **averages,
             "bound": bound,
-            "shortfall": round(certified.shortfall, 6),
+            "shortfall": round(certified.certified_shortfall, 6),
             "met": certified.met,
             "scale": round((scales or policy.scales)["cost"], 5),
             "verdict": agent.diagnosis.verdict,

@@ -35,7 +35,7 @@ class Predictor(Protocol):
 class RequirementCertificate:
     """Certificate of one requirement since its ledger was opened.
 
-    ``shortfall`` is a proven upper bound on the violation, for any policy. ``met`` is true if it is within the
+    ``certified_shortfall`` is a proven upper bound on the violation, for any policy. ``met`` is true if it is within the
     tolerance; before the first step it is false.
     """
 
@@ -43,7 +43,7 @@ class RequirementCertificate:
     bound: float
     direction: Literal["at_least", "at_most"]
     average: float
-    shortfall: float
+    certified_shortfall: float
     met: bool
     steps: int
 
@@ -240,11 +240,11 @@ class Agent:
                 bound=bound,
                 direction=requirement.direction,
                 average=average,
-                shortfall=shortfall,
-                met=steps > 0 and shortfall <= tolerance,
+                certified_shortfall=certified,
+                met=steps > 0 and certified <= tolerance,
                 steps=steps,
             )
-            for (name, bound, average, shortfall), requirement, tolerance in zip(
+            for (name, bound, average, certified), requirement, tolerance in zip(
                 entries, self._required, tolerances, strict=True
             )
         }

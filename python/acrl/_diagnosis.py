@@ -54,7 +54,7 @@ def diagnosed(
 
 def _undecided(evidence: Mapping[str, float | None]) -> bool:
     """True if the standard errors of the policy's long-run averages are too large for a verdict."""
-    slack, error = evidence.get("settled_slack"), evidence.get("settled_error")
+    slack, error = evidence.get("library_slack"), evidence.get("library_error")
     return slack is not None and error is not None and abs(slack) < error
 
 

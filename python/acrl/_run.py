@@ -82,8 +82,8 @@ class History:
     objective: FloatArray | None
     averages: dict[str, FloatArray]
     multipliers: dict[str, FloatArray]
-    #: The certified shortfall of the worst run; negative if every run exceeds the bound.
-    shortfalls: dict[str, FloatArray]
+    #: The certified shortfall of the worst run; negative values are guaranteed margin.
+    certified_shortfalls: dict[str, FloatArray]
 
     @classmethod
     def _from_json(cls, snapshots: Sequence[Mapping[str, Any]], names: Sequence[str]) -> History:
@@ -96,8 +96,8 @@ class History:
             objective=None if None in objective else np.array(objective, dtype=np.float64).reshape(-1, 3),
             averages={name: spreads("averages", i) for i, name in enumerate(names)},
             multipliers={name: spreads("multipliers", i) for i, name in enumerate(names)},
-            shortfalls={
-                name: np.array([snapshot["shortfalls"][i] for snapshot in snapshots], dtype=np.float64)
+            certified_shortfalls={
+                name: np.array([snapshot["certified_shortfalls"][i] for snapshot in snapshots], dtype=np.float64)
                 for i, name in enumerate(names)
             },
         )
@@ -109,10 +109,10 @@ class History:
                 "step": int(step),
                 "requirement": name,
                 "average": float(averages[k, 0]),
-                "average_least": float(averages[k, 1]),
-                "average_most": float(averages[k, 2]),
+                "average_min": float(averages[k, 1]),
+                "average_max": float(averages[k, 2]),
                 "multiplier": float(self.multipliers[name][k, 0]),
-                "shortfall": float(self.shortfalls[name][k]),
+                "certified_shortfall": float(self.certified_shortfalls[name][k]),
             }
             for name, averages in self.averages.items()
             for k, step in enumerate(self.steps)

@@ -91,7 +91,7 @@ class Solution(Result):
     #: A minimal set of requirements that cannot be met together.
     conflict: tuple[str, ...]
     #: If infeasible: y ≥ 0 with y·(V - c) < 0 for every policy (Farkas).
-    certificate: Named
+    farkas_certificate: Named
     #: If infeasible: the least relaxation.
     relax: Relaxation | None
     specification: Specification
@@ -130,7 +130,7 @@ class Solution(Result):
             ),
             almost_sure=data.get("almost_sure"),
             conflict=tuple(data.get("conflict", ())),
-            certificate=Named(data.get("certificate", {})),
+            farkas_certificate=Named(data.get("farkas_certificate", {})),
             relax=None if relax is None else Relaxation(relax["uniform"], relax["single"]),
             specification=Specification._from_json(data["specification"]),
             communicating=data.get("communicating"),

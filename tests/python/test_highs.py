@@ -580,7 +580,7 @@ def test_conflicts_and_relaxations_are_those_of_the_linear_program(kind: str, se
 
     # For every policy y·(V - c) < 0.
     units = asked.scales[1:] * asked.units[1:]
-    y = np.array([answer.certificate[f"q{i}"] for i in everyone]) * units
+    y = np.array([answer.farkas_certificate[f"q{i}"] for i in everyone]) * units
     assert (y >= 0).all()
     assert y.sum() == pytest.approx(1.0)
     most = occupancies.best(np.tensordot(y, np.array([values for values, _ in conditions]), axes=1))

@@ -97,7 +97,7 @@ def test_history_ends_at_the_final_averages(monitoring: acrl.Run) -> None:
         mean, least, most = history.averages[name][-1]
         assert mean == pytest.approx(monitoring.averages[name])
         assert least <= mean <= most
-        assert history.shortfalls[name][-1] == pytest.approx(monitoring.requirements[name].certified_shortfall)
+        assert history.certified_shortfalls[name][-1] == pytest.approx(monitoring.requirements[name].certified_shortfall)
         assert (history.multipliers[name] >= 0).all()
     frame = history.to_dataframe("pandas")
     assert len(frame) == 2 * len(history.steps)
@@ -241,7 +241,7 @@ def test_solution_matches_the_program(tmp_path: Path) -> None:
     hard = acrl.solve("monitoring", requirements=[acrl.at_least("r1", 0.55), acrl.at_least("r2", 0.55)])
     assert not hard
     assert repr(hard) == "<acrl.Solution infeasible: r1, r2 are in conflict>"
-    assert hard.certificate
+    assert hard.farkas_certificate
     assert "in conflict" in hard.save_report(tmp_path / "h.html").read_text("utf-8")
 
 

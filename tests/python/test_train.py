@@ -387,7 +387,7 @@ def test_agent_gives_the_results_of_a_run_in_the_same_environment(epoch: Any, bo
         certificate = agent.certificate[name]
         assert (each.average, each.certified_shortfall, each.met) == (
             certificate.average,
-            certificate.shortfall,
+            certificate.certified_shortfall,
             certificate.met,
         )
 

@@ -384,13 +384,13 @@ pub(crate) fn report(
     task: &FiniteTask<'_>,
     executions: &[Execution<usize>],
 ) -> Result<RunReport, Error> {
-    let symptoms = |exact| DiagnosisInput {
+    let input = |exact| DiagnosisInput {
         scales: task.scales().to_vec(),
         tolerances: problem.tolerances(task),
         exact,
         ..DiagnosisInput::default()
     };
-    let first = RunReport::new(&problem.specification, executions, symptoms(None)).context("no run")?;
+    let first = RunReport::new(&problem.specification, executions, input(None)).context("no run")?;
     if first.met() {
         return Ok(first);
     }
@@ -408,9 +408,9 @@ pub(crate) fn report(
         }
         _ => Vec::new(),
     };
-    let settled = if task.structure().is_communicating() { &cached[..] } else { &ended[..] };
-    let symptoms = DiagnosisInput { multiplier_limit, settled, ..symptoms(Some(exact)) };
-    RunReport::new(&problem.specification, executions, symptoms).context("no run")
+    let library = if task.structure().is_communicating() { &cached[..] } else { &ended[..] };
+    let input = DiagnosisInput { multiplier_limit, library, ..input(Some(exact)) };
+    RunReport::new(&problem.specification, executions, input).context("no run")
 }
 
 /// Reports the progress of one run every 2¹⁸ steps.

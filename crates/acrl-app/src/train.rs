@@ -223,7 +223,7 @@ pub(super) fn policy_file(
         policy,
         library,
         coverage: training.coverage().clone(),
-        seen: training.seen().clone(),
+        reward_sample: training.reward_sample().clone(),
         execution_defaults: advice.unwrap_or_else(|| ExecutionDefaults::uncalibrated(task)),
         training: TrainingRecord {
             learner: training.learner().to_owned(),

@@ -28,7 +28,9 @@ fn run_writes_events_and_report() {
     let last = &events[events.len() - 2]["data"];
     assert_eq!((&last["steps"], &last["total"]), (&Value::from(20_000), &Value::from(20_000)));
     let finished = &events[events.len() - 1]["data"]["certificate"]["requirements"][0];
-    assert!((number(&last["shortfalls"][0]) - number(&finished["shortfall"])).abs() < 1e-12);
+    assert!(
+        (number(&last["certified_shortfalls"][0]) - number(&finished["certified_shortfall"])).abs() < 1e-12
+    );
     for file in
         ["report.html", "report.json", "figures/averages.svg", "figures/averages.png", "data/averages.csv"]
     {

@@ -64,7 +64,9 @@ pub fn calibrate(
         for run in &runs {
             objective += run.averages.objective() / task.scales()[0] / num_envs;
             let shortfalls = run.certificate.requirements.iter().zip(&task.scales()[1..]);
-            shortfall += shortfalls.map(|(c, scale)| (c.shortfall / scale - TOLERATED).max(0.0)).sum::<f64>();
+            shortfall += shortfalls
+                .map(|(c, scale)| (c.certified_shortfall / scale - TOLERATED).max(0.0))
+                .sum::<f64>();
         }
         results.push(CalibrationResult { defaults, shortfall, objective });
     }

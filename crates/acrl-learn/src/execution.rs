@@ -139,9 +139,9 @@ impl PolicyFile {
         let bounds =
             agents.first().map_or(task.specification().bounds(), |agent| agent.dynamics().bounds().to_vec());
         PolicyEvidence {
-            seen: self.seen.vectors(),
-            settled: library.settled(),
-            settled_errors: library.settled_errors(),
+            observed: self.reward_sample.vectors(),
+            library: library.values(),
+            library_errors: library.standard_errors(),
             deficit_rate_std: library.deviations(task.scales().len(), steps / 2).split_off(1),
             multiplier_units: task.scales()[1..].to_vec(),
             multiplier_limit: self.multiplier_limit(task, &bounds, held),
@@ -173,9 +173,9 @@ impl PolicyFile {
 /// What a policy file shows beside runs of its policy, for their diagnosis.
 #[derive(Debug, Clone)]
 pub struct PolicyEvidence<'a> {
-    seen: &'a [Vec<f64>],
-    settled: Vec<Vec<f64>>,
-    settled_errors: Vec<Vec<f64>>,
+    observed: &'a [Vec<f64>],
+    library: Vec<Vec<f64>>,
+    library_errors: Vec<Vec<f64>>,
     deficit_rate_std: Vec<f64>,
     multiplier_units: Vec<f64>,
     multiplier_limit: Option<f64>,
@@ -185,9 +185,9 @@ impl PolicyEvidence<'_> {
     /// As the input of a diagnosis, to which the statistics of the runs are added.
     pub fn input(&self) -> DiagnosisInput<'_> {
         DiagnosisInput {
-            seen: self.seen,
-            settled: &self.settled,
-            settled_errors: &self.settled_errors,
+            observed: self.observed,
+            library: &self.library,
+            library_errors: &self.library_errors,
             deficit_rate_std: self.deficit_rate_std.clone(),
             multiplier_units: self.multiplier_units.clone(),
             multiplier_limit: self.multiplier_limit,

@@ -23,7 +23,7 @@ pub struct PolicyFile {
     /// Sample of the weights of the training.
     pub coverage: Coverage,
     /// Sample of the reward vectors that occurred in training.
-    pub seen: RewardSample,
+    pub reward_sample: RewardSample,
     /// Default settings of its execution.
     pub execution_defaults: ExecutionDefaults,
     /// Provenance.
@@ -81,7 +81,7 @@ struct Meta {
     policy: serde_json::Value,
     library: PolicyLibrary,
     coverage: Coverage,
-    seen: RewardSample,
+    reward_sample: RewardSample,
     #[serde(alias = "advice")]
     execution_defaults: ExecutionDefaults,
     training: TrainingRecord,
@@ -98,7 +98,7 @@ impl PolicyFile {
             policy,
             library: self.library.clone(),
             coverage: self.coverage.clone(),
-            seen: self.seen.clone(),
+            reward_sample: self.reward_sample.clone(),
             execution_defaults: self.execution_defaults,
             training: self.training.clone(),
         };
@@ -124,8 +124,8 @@ impl PolicyFile {
             let message = format!("an entry of its library has not {rewards} weights and values");
             return Err(PolicyFileError::Inconsistent(message));
         }
-        if meta.seen.vectors().iter().any(|v| v.len() + 1 != rewards) {
-            let message = format!("a reward vector that was seen has not {} numbers", rewards - 1);
+        if meta.reward_sample.vectors().iter().any(|v| v.len() + 1 != rewards) {
+            let message = format!("a observed reward vector does not have {} numbers", rewards - 1);
             return Err(PolicyFileError::Inconsistent(message));
         }
         let ExecutionDefaults { step_size, epoch, .. } = meta.execution_defaults;
@@ -139,7 +139,7 @@ impl PolicyFile {
             policy,
             library: meta.library,
             coverage: meta.coverage,
-            seen: meta.seen,
+            reward_sample: meta.reward_sample,
             execution_defaults: meta.execution_defaults,
             training: meta.training,
         })

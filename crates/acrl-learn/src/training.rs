@@ -128,8 +128,8 @@ impl Training {
     }
 
     /// Sample of the reward vectors that occurred so far.
-    pub fn seen(&self) -> &RewardSample {
-        each!(self, learner => learner.seen())
+    pub fn reward_sample(&self) -> &RewardSample {
+        each!(self, learner => learner.reward_sample())
     }
 
     /// Sample of the weights that it was trained on so far.

@@ -58,14 +58,14 @@ impl Score {
         let right = verdict == kind.verdict();
         println!(
             "{world} {kind:?}, {case}: {verdict:?}, {} (certificate {:.2}, deficit rate {:.2}, multiplier ratio {:?}, slack: exact {:?}, seen \
-             {:?}, settled {:?})",
+             {:?}, values {:?})",
             if right { "right" } else { "WRONG" },
-            e.certificate,
+            e.certified_shortfall_ratio,
             e.deficit_rate,
             e.multiplier_ratio,
             e.exact_slack,
-            e.seen_slack,
-            e.settled_slack
+            e.observed_slack,
+            e.library_slack
         );
         let entry = self.0.entry(format!("{world} {kind:?}")).or_default();
         entry.0 += 1;
@@ -208,20 +208,20 @@ fn judge_finite(
     task: &FiniteTask<'_>,
     runs: &[Execution<usize>],
     epoch: EpochLength,
-    settled: &[Vec<f64>],
+    values: &[Vec<f64>],
 ) -> RunReport {
     let longest = runs.iter().map(|run| run.epoch).max().unwrap();
     let (exact, multiplier_limit) =
         exact_evidence(task, STEP_SIZE * longest as f64 / epoch.start() as f64).unwrap();
-    let symptoms = DiagnosisInput {
+    let input = DiagnosisInput {
         scales: task.scales().to_vec(),
         tolerances: tolerances(task.scales()),
         exact: Some(exact),
         multiplier_limit,
-        settled,
+        library: values,
         ..DiagnosisInput::default()
     };
-    RunReport::new(task.specification(), runs, symptoms).unwrap()
+    RunReport::new(task.specification(), runs, input).unwrap()
 }
 
 /// What a learnt policy averages at many multipliers, each held for long from where the last one was left: measured, not
@@ -313,9 +313,9 @@ fn finite(kind: Kind, seed: u64, score: &mut Score) {
                 }
                 let of = |run: &&Execution<usize>| shortfall(std::slice::from_ref(*run), task.scales());
                 let worst = runs.iter().max_by(|a, b| of(a).total_cmp(&of(b))).unwrap();
-                let settled = policy.settled_from(&task, worst.last.state).unwrap();
+                let values = policy.settled_from(&task, worst.last.state).unwrap();
                 case += &format!(", {steps} transitions, simulated {:.3}", game.value);
-                judge_finite(&task, &runs, auto, &settled)
+                judge_finite(&task, &runs, auto, &values)
             }
         };
         return score.note("finite", kind, &case, &report);
@@ -401,7 +401,8 @@ impl Planar {
                     (task, runs)
                 }
             };
-            let report = judge_planar(&task, &runs, self.trained.seen.vectors(), &self.trained.library);
+            let report =
+                judge_planar(&task, &runs, self.trained.reward_sample.vectors(), &self.trained.library);
             score.note("planar", kind, &case, &report);
             return true;
         }
@@ -448,23 +449,23 @@ impl Planar {
     }
 }
 
-/// The report, with the rewards seen and the settled averages as evidence.
+/// The report, with the rewards seen and the values averages as evidence.
 fn judge_planar(
     task: &VecTask<'_>,
     runs: &[Execution<Vec<f64>>],
     seen: &[Vec<f64>],
     library: &PolicyLibrary,
 ) -> RunReport {
-    let settled = library.settled();
+    let values = library.values();
     let scales = task.scales()[1..].to_vec();
-    let symptoms = DiagnosisInput {
+    let input = DiagnosisInput {
         tolerances: tolerances(&scales),
         scales,
-        seen,
-        settled: &settled,
+        observed: seen,
+        library: &values,
         ..DiagnosisInput::default()
     };
-    RunReport::new(task.specification(), runs, symptoms).unwrap()
+    RunReport::new(task.specification(), runs, input).unwrap()
 }
 
 /// Goes straight to the middle of the region with the largest weight.

@@ -162,12 +162,12 @@ fn a_diverging_training_stops_and_leaves_the_policy() {
 #[test]
 fn mean_rewards_are_metrics_in_the_units_and_signs_of_the_user() {
     let action = [ActionPart::Continuous(Interval::new(-1.0, 1.0))];
-    let constant = UnitInterval::new(&["gain", "cost", "other"], &action, |x, _, rewards, rng| {
+    let mut environment = UnitInterval::new(&["gain", "cost", "other"], &action, |x, _, rewards, rng| {
         *rewards = [0.25, 0.75, 1.0];
         *x = rng.uniform();
     });
     let ranges = [(0.0, 2.0), (-1.0, 3.0), (0.0, 1.0)].map(|(low, high)| Interval::new(low, high));
-    let environment = UnitInterval { ranges: ranges.to_vec(), ..constant };
+    environment.spaces.reward_ranges = ranges.to_vec();
     let requirements =
         vec![Requirement::at_least("gain", 0.1).unwrap(), Requirement::at_most("gain", 0.9).unwrap()];
     let specification = Specification::new(Some(Objective::minimize("cost")), requirements).unwrap();

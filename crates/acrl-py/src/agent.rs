@@ -41,7 +41,7 @@ struct Run {
 struct State {
     agent: acrl::Agent,
     /// The rewards (r1 ... rm) of this run, if the policy is not a trained one, which brings its own.
-    seen: RewardSample,
+    reward_sample: RewardSample,
     /// The action that is repeated, and the step of its first use.
     held: Option<(u64, Vec<f64>)>,
     /// Generator of sampled actions.
@@ -118,7 +118,7 @@ impl Agent {
         }
         let state = State {
             agent: builder.build().map_err(input)?,
-            seen: RewardSample::default(),
+            reward_sample: RewardSample::default(),
             held: None,
             rng: policy.as_ref().map_or_else(|| Rng::new(0), |policy| policy.get().split_rng()),
         };
@@ -235,12 +235,12 @@ impl Agent {
     fn certificate(&self) -> (u64, Vec<(String, f64, f64, f64)>) {
         let certificate = lock(&self.run).state.agent.certificate();
         let entries = certificate.requirements.into_iter();
-        (certificate.steps, entries.map(|c| (c.name, c.bound, c.average, c.shortfall)).collect())
+        (certificate.steps, entries.map(|c| (c.name, c.bound, c.average, c.certified_shortfall)).collect())
     }
 
     /// The diagnosis as JSON, with the fields of `acrl run --json`.
     fn diagnosis(&self, tolerance: f64) -> PyResult<String> {
-        let State { agent, seen, .. } = &lock(&self.run).state;
+        let State { agent, reward_sample, .. } = &lock(&self.run).state;
         let diagnosis = match self.policy.as_ref().map(Py::get) {
             Some(policy) => {
                 let task = policy.task(policy.file().specification.clone())?;
@@ -249,8 +249,9 @@ impl Agent {
             }
             // The long-run averages of other policies are mixtures of their observed rewards, after enough steps.
             None => {
-                let settled = if agent.diagnosis_input(tolerance).growing() { seen.vectors() } else { &[] };
-                agent.diagnosis(tolerance, DiagnosisInput { settled, ..DiagnosisInput::default() })
+                let library =
+                    if agent.diagnosis_input(tolerance).growing() { reward_sample.vectors() } else { &[] };
+                agent.diagnosis(tolerance, DiagnosisInput { library, ..DiagnosisInput::default() })
             }
         };
         let wrong = |error| InputError::new_err(format!("the diagnosis cannot be written: {error}"));
@@ -422,7 +423,7 @@ impl State {
         let rewards = Rewards::new(values).map_err(input)?;
         let updated = self.agent.observe(&rewards).map_err(input)?.is_some();
         if keep {
-            self.seen.see(rewards.requirements());
+            self.reward_sample.see(rewards.requirements());
         }
         Ok(updated)
     }

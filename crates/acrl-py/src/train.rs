@@ -343,7 +343,7 @@ impl Inner {
             policy: TrainedPolicy::Mlp(Box::new(policy)),
             library: evaluation.library(),
             coverage: training.coverage().clone(),
-            seen: training.seen().clone(),
+            reward_sample: training.reward_sample().clone(),
             execution_defaults: evaluation.execution_defaults(&task),
             training: TrainingRecord {
                 learner: "ppo".to_owned(),

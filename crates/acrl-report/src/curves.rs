@@ -34,7 +34,7 @@ struct Snapshot {
     objective: Option<[Option<f64>; 3]>,
     averages: Vec<[Option<f64>; 3]>,
     multipliers: Vec<[Option<f64>; 3]>,
-    shortfalls: Vec<Option<f64>>,
+    certified_shortfalls: Vec<Option<f64>>,
     #[serde(default)]
     tolerances: Vec<f64>,
 }
@@ -49,7 +49,7 @@ impl From<&acrl::Snapshot> for Snapshot {
             objective: snapshot.objective.as_ref().map(summary),
             averages: snapshot.averages.iter().map(summary).collect(),
             multipliers: snapshot.multipliers.iter().map(summary).collect(),
-            shortfalls: snapshot.shortfalls.iter().copied().map(Some).collect(),
+            certified_shortfalls: snapshot.certified_shortfalls.iter().copied().map(Some).collect(),
             tolerances: snapshot.tolerances.clone(),
         }
     }
@@ -65,7 +65,7 @@ struct RequirementCertificate {
     #[serde(flatten)]
     requirement: Bounded,
     average: Option<f64>,
-    shortfall: Option<f64>,
+    certified_shortfall: Option<f64>,
 }
 
 /// A point of a curve: the mean of several runs, the least and the most. NaN where there is no number.
@@ -267,8 +267,16 @@ impl LiveRun {
     }
 
     fn snapshot(&mut self, snapshot: &Snapshot) {
-        let Snapshot { steps, total, runs, objective, averages, multipliers, shortfalls, tolerances } =
-            snapshot;
+        let Snapshot {
+            steps,
+            total,
+            runs,
+            objective,
+            averages,
+            multipliers,
+            certified_shortfalls,
+            tolerances,
+        } = snapshot;
         self.execution = Some(Progress { done: *steps, total: *total });
         self.runs = Some(*runs);
         if std::mem::take(&mut self.epochs) {
@@ -278,7 +286,10 @@ impl LiveRun {
         for (i, tracked) in self.requirements.iter_mut().enumerate() {
             averages.get(i).iter().for_each(|average| tracked.averages.push(*steps, **average));
             multipliers.get(i).iter().for_each(|value| tracked.multipliers.push(*steps, **value));
-            shortfalls.get(i).iter().for_each(|shortfall| tracked.shortfalls.one(*steps, **shortfall));
+            certified_shortfalls
+                .get(i)
+                .iter()
+                .for_each(|shortfall| tracked.shortfalls.one(*steps, **shortfall));
             tracked.tolerance = tolerances.get(i).copied();
         }
     }
@@ -294,7 +305,7 @@ impl LiveRun {
             // Of one run; what is known of all runs says more.
             if tracked.averages.seen == 0 {
                 tracked.averages.one(steps, certified.average);
-                tracked.shortfalls.one(steps, certified.shortfall);
+                tracked.shortfalls.one(steps, certified.certified_shortfall);
             }
         }
     }
@@ -350,7 +361,7 @@ pub(crate) mod tests {
         let mut live = live(&[
             r#"{"type":"requirements","data":[{"name":"a","bound":0.3,"direction":"at_least"},{"name":"b","bound":2,"direction":"at_most"}]}"#,
             r#"{"type":"started","data":{"requirements":["a","b"],"steps":100}}"#,
-            r#"{"type":"snapshot","data":{"steps":50,"total":100,"runs":3,"averages":[[0.35,0.29,0.4],[1,0.9,1.1]],"multipliers":[[1,0,2],[0,0,0]],"shortfalls":[0.1,null],"objective":[0.5,0.4,0.6],"first":[1,0],"tolerances":[0.1,0.1]}}"#,
+            r#"{"type":"snapshot","data":{"steps":50,"total":100,"runs":3,"averages":[[0.35,0.29,0.4],[1,0.9,1.1]],"multipliers":[[1,0,2],[0,0,0]],"certified_shortfalls":[0.1,null],"objective":[0.5,0.4,0.6],"first":[1,0],"tolerances":[0.1,0.1]}}"#,
             r#"{"type":"tomorrow's","data":{}}"#,
             "not JSON",
         ]);
@@ -377,7 +388,7 @@ pub(crate) mod tests {
             r#"{"type":"started","data":{"requirements":["r1"],"steps":20}}"#,
             r#"{"type":"epoch","data":{"k":0,"step":10,"steps":10,"multipliers":[0.5],"length":10}}"#,
             r#"{"type":"epoch","data":{"k":1,"step":20,"steps":10,"multipliers":[0.25],"length":10}}"#,
-            r#"{"type":"finished","data":{"steps":20,"certificate":{"steps":20,"requirements":[{"name":"r1","bound":0.3,"direction":"at_least","average":0.31,"shortfall":0}]}}}"#,
+            r#"{"type":"finished","data":{"steps":20,"certificate":{"steps":20,"requirements":[{"name":"r1","bound":0.3,"direction":"at_least","average":0.31,"certified_shortfall":0}]}}}"#,
         ]);
         let multipliers: Vec<f64> = live.requirements[0].multipliers.points().map(|p| p.mean).collect();
         assert_eq!(multipliers, [0.5, 0.25]);

@@ -133,9 +133,9 @@ fn training(live: &LiveRun) -> Vec<Figure> {
     figures
 }
 
-/// The requirement of a training metric that is its multiplier (`multiplier.NAME`, with or without a group).
+/// The requirement of a training metric that is its multiplier (`train/multiplier/NAME`).
 fn multiplier_of(metric: &str) -> Option<&str> {
-    metric.strip_prefix("train/").unwrap_or(metric).strip_prefix("multiplier")?.strip_prefix(['.', '/'])
+    metric.strip_prefix("train/multiplier/")
 }
 
 /// 1234567 as 1,234,567.
@@ -162,7 +162,7 @@ mod tests {
 
     fn snapshot(steps: u64) -> String {
         format!(
-            r#"{{"type":"snapshot","data":{{"steps":{steps},"total":200000,"runs":20,"averages":[[0.21,0.2,0.22],[0.6,0.5,0.7]],"multipliers":[[1,0,2],[0,0,0]],"shortfalls":[0.01,0],"tolerances":[0.005,0.005]}}}}"#
+            r#"{{"type":"snapshot","data":{{"steps":{steps},"total":200000,"runs":20,"averages":[[0.21,0.2,0.22],[0.6,0.5,0.7]],"multipliers":[[1,0,2],[0,0,0]],"certified_shortfalls":[0.01,0],"tolerances":[0.005,0.005]}}}}"#
         )
     }
 
@@ -215,7 +215,7 @@ mod tests {
 
     #[test]
     fn training_has_a_panel_per_metric_and_figures_for_rewards_and_multipliers() {
-        let line = r#"{"type":"iteration","data":{"iteration":120,"total":245,"steps":2400,"metrics":{"rollout/reward/red":0.1,"rollout/reward/x":0.5,"policy_loss":1,"multiplier.red":1,"multiplier.blue":2}}}"#;
+        let line = r#"{"type":"iteration","data":{"iteration":120,"total":245,"steps":2400,"metrics":{"rollout/reward/red":0.1,"rollout/reward/x":0.5,"policy_loss":1,"train/multiplier/red":1,"train/multiplier/blue":2}}}"#;
         let live = live(&[REQUIREMENTS, line]);
         let going = live_report(&live, false, "a", String::new());
         assert_eq!(going.lead, "Iteration 120 of 245, 2,400 environment steps.");

@@ -32,7 +32,7 @@ use crate::{
 ///     agent.observe(&Rewards::new(rewards.to_vec())?)?; // `Some` when the multipliers move
 /// }
 /// let certified = &agent.certificate().requirements[0];
-/// assert!(certified.average > 1.0 / 3.0 - 0.005 && certified.shortfall < 0.005);
+/// assert!(certified.average > 1.0 / 3.0 - 0.005 && certified.certified_shortfall < 0.005);
 /// # Ok::<(), acrl::Error>(())
 /// ```
 ///

@@ -34,7 +34,7 @@ pub struct RequirementCertificate {
     pub average: f64,
     /// The certified shortfall \[(L_n − L_0)/(α n)\]₊: the average is behind the bound by at most
     /// this.
-    pub shortfall: f64,
+    pub certified_shortfall: f64,
 }
 
 /// The rule of what counts as met: the certified shortfall is within the tolerance.
@@ -46,7 +46,7 @@ impl Certificate {
     /// True if requirement i is met: its certified shortfall is at most `tolerance`. Before the first step, where a
     /// shortfall of 0 is no achievement, it is not.
     pub fn is_met(&self, i: usize, tolerance: f64) -> bool {
-        self.steps > 0 && is_met(self.requirements[i].shortfall, tolerance)
+        self.steps > 0 && is_met(self.requirements[i].certified_shortfall, tolerance)
     }
 
     /// True if the plain average of requirement i is on the right side of its bound.
@@ -64,7 +64,7 @@ impl RequirementCertificate {
             // Adding 0 turns −0 into 0.
             average: requirement.sign() * average + 0.0,
             // NaN proves nothing.
-            shortfall: if shortfall.is_nan() { f64::INFINITY } else { shortfall.max(0.0) },
+            certified_shortfall: if shortfall.is_nan() { f64::INFINITY } else { shortfall.max(0.0) },
         }
     }
 

@@ -51,7 +51,7 @@ pub enum DiagnosisVerdict {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Evidence {
     /// The largest certified shortfall over its tolerance.
-    pub certificate: f64,
+    pub certified_shortfall_ratio: f64,
     /// The largest deficit per step in the second half of the run, over its tolerance.
     pub deficit_rate: f64,
     /// max_p min_i of the slack in units of each reward's range, by the exact model.
@@ -62,12 +62,12 @@ pub struct Evidence {
     /// The number of dual updates.
     pub updates: u64,
     /// The slack over mixtures of all observed reward vectors.
-    pub seen_slack: Option<f64>,
+    pub observed_slack: Option<f64>,
     /// The slack over mixtures of the library: the long-run averages of the policies π(·, w).
-    pub settled_slack: Option<f64>,
+    pub library_slack: Option<f64>,
     /// The error of that slack: its change if every average were two standard errors better.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub settled_error: Option<f64>,
+    pub library_error: Option<f64>,
 }
 
 /// Feasibility by the exact model.
@@ -111,11 +111,11 @@ pub struct DiagnosisInput<'a> {
     pub exact: Option<ExactEvidence>,
     /// All reward vectors (r₁ … r_m) that can occur or were observed, if they are few enough to
     /// store.
-    pub seen: &'a [Vec<f64>],
+    pub observed: &'a [Vec<f64>],
     /// Long-run averages (V₁ … V_m) of π(·, w) for many w, if they are known.
-    pub settled: &'a [Vec<f64>],
+    pub library: &'a [Vec<f64>],
     /// Their standard errors; none if they are exact.
-    pub settled_errors: &'a [Vec<f64>],
+    pub library_errors: &'a [Vec<f64>],
     /// The standard deviations of the deficit rates; none if they are deterministic.
     pub deficit_rate_std: Vec<f64>,
 }
@@ -149,19 +149,19 @@ impl DiagnosisInput<'_> {
     }
 
     /// The long-run averages of the library plus a number of standard errors.
-    fn settled_with(&self, errors: f64) -> Vec<Vec<f64>> {
+    fn library_with(&self, errors: f64) -> Vec<Vec<f64>> {
         let none = Vec::new();
         let better = |(j, values): (usize, &Vec<f64>)| -> Vec<f64> {
-            let of = self.settled_errors.get(j).unwrap_or(&none);
+            let of = self.library_errors.get(j).unwrap_or(&none);
             values.iter().enumerate().map(|(i, v)| v + errors * of.get(i).copied().unwrap_or(0.0)).collect()
         };
-        self.settled.iter().enumerate().map(better).collect()
+        self.library.iter().enumerate().map(better).collect()
     }
 
     /// True if the bound is above the reward in all observations, and the reward never changed.
     fn is_unobserved(&self, i: usize) -> bool {
-        let Some(first) = self.seen.first().map(|v| v[i]) else { return false };
-        let all = self.seen.iter().chain(self.settled);
+        let Some(first) = self.observed.first().map(|v| v[i]) else { return false };
+        let all = self.observed.iter().chain(self.library);
         first < self.bounds[i] && all.map(|v| v[i]).all(|r| r == first)
     }
 }
@@ -184,26 +184,26 @@ impl Diagnosis {
             |values: &[f64]| -> Vec<f64> { values.iter().zip(&s.tolerances).map(|(v, t)| v / t).collect() };
         let (behind, growing) = (over(&s.shortfalls), over(&s.deficit_rates));
         let slack = |vectors: &[Vec<f64>]| game_value(vectors, &s.bounds, &s.scales);
-        let (seen, settled) = (slack(s.seen), slack(s.settled));
-        let optimistic = if s.settled_errors.is_empty() {
-            settled.clone()
+        let (observed, library) = (slack(s.observed), slack(s.library));
+        let optimistic = if s.library_errors.is_empty() {
+            library.clone()
         } else {
-            slack(&s.settled_with(DiagnosisInput::STANDARD_ERRORS))
+            slack(&s.library_with(DiagnosisInput::STANDARD_ERRORS))
         };
         let named = |select: &dyn Fn(usize) -> bool| -> Vec<String> {
             (0..s.names.len()).filter(|&i| select(i)).map(|i| s.names[i].clone()).collect()
         };
         let evidence = Evidence {
-            certificate: behind.iter().copied().fold(0.0, f64::max),
+            certified_shortfall_ratio: behind.iter().copied().fold(0.0, f64::max),
             deficit_rate: growing.iter().copied().fold(0.0, f64::max),
             exact_slack: s.exact.as_ref().map(|e| e.slack),
             multiplier_ratio: s.multiplier_limit.map(|limit| s.multiplier_size / limit),
             updates: s.updates,
-            seen_slack: seen.as_ref().map(|g| g.value),
-            settled_slack: settled.as_ref().map(|g| g.value),
-            settled_error: match (&optimistic, &settled) {
-                (Some(optimistic), Some(settled)) if !s.settled_errors.is_empty() => {
-                    Some(optimistic.value - settled.value)
+            observed_slack: observed.as_ref().map(|g| g.value),
+            library_slack: library.as_ref().map(|g| g.value),
+            library_error: match (&optimistic, &library) {
+                (Some(optimistic), Some(library)) if !s.library_errors.is_empty() => {
+                    Some(optimistic.value - library.value)
                 }
                 _ => None,
             },
@@ -212,7 +212,7 @@ impl Diagnosis {
         // Rounding of a slack that is exactly zero must not read as a conflict.
         let negative = |slack: f64| slack < -DiagnosisInput::ROUNDING;
         let sufficient =
-            || slack(&s.settled_with(-DiagnosisInput::STANDARD_ERRORS)).is_none_or(|g| !negative(g.value));
+            || slack(&s.library_with(-DiagnosisInput::STANDARD_ERRORS)).is_none_or(|g| !negative(g.value));
         let met = |i: usize| is_met(s.shortfalls[i], s.tolerances[i]);
         let (verdict, names) = if (0..s.names.len()).all(met) {
             (DiagnosisVerdict::Met, named(&|_| true))
@@ -220,7 +220,7 @@ impl Diagnosis {
             (DiagnosisVerdict::Infeasible, exact.conflict.clone())
         } else if !unobserved.is_empty() {
             (DiagnosisVerdict::PolicyInsufficient, unobserved.clone())
-        } else if let Some(game) = seen.filter(|g| s.exact.is_none() && negative(g.value)) {
+        } else if let Some(game) = observed.filter(|g| s.exact.is_none() && negative(g.value)) {
             (DiagnosisVerdict::Infeasible, named(&|i| game.prices[i] > DiagnosisInput::ROUNDING))
         } else if let Some(game) = optimistic.filter(|g| negative(g.value)) {
             (DiagnosisVerdict::PolicyInsufficient, named(&|i| game.prices[i] > DiagnosisInput::ROUNDING))
@@ -276,12 +276,12 @@ mod tests {
         assert_eq!(verdict(&s).0, DiagnosisVerdict::Converging, "still on their way");
         let s = DiagnosisInput { multiplier_size: 9.0, multiplier_limit: Some(2.0), ..input(0.1, 0.1) };
         assert_eq!(verdict(&s).0, DiagnosisVerdict::EpochTooShort);
-        let s = DiagnosisInput { seen: &apart, settled: &weak, ..input(0.1, 0.1) };
+        let s = DiagnosisInput { observed: &apart, library: &weak, ..input(0.1, 0.1) };
         assert_eq!(verdict(&s).0, DiagnosisVerdict::PolicyInsufficient);
-        let s = DiagnosisInput { seen: &poor, ..input(0.1, 0.1) };
+        let s = DiagnosisInput { observed: &poor, ..input(0.1, 0.1) };
         assert_eq!(verdict(&s), (DiagnosisVerdict::Infeasible, vec!["a".into(), "b".into()]));
         let exact = Some(ExactEvidence { feasible: false, slack: -0.1, conflict: vec!["b".into()] });
-        let s = DiagnosisInput { exact, seen: &apart, ..input(0.1, 0.1) };
+        let s = DiagnosisInput { exact, observed: &apart, ..input(0.1, 0.1) };
         assert_eq!(verdict(&s), (DiagnosisVerdict::Infeasible, vec!["b".into()]));
     }
 
@@ -289,18 +289,18 @@ mod tests {
     fn library_averages_decide_as_far_as_their_errors_allow() {
         let (close, apart) = ([vec![0.45, 0.35], vec![0.35, 0.45]], [vec![0.9, 0.0], vec![0.0, 0.9]]);
         let of = |error: f64| [vec![error; 2], vec![error; 2]];
-        let judged = |settled: &[Vec<f64>], errors: &[Vec<f64>], limit: Option<f64>, std: f64| {
+        let judged = |library: &[Vec<f64>], errors: &[Vec<f64>], limit: Option<f64>, std: f64| {
             let deficit_rate_std = vec![std; 2];
             let s = DiagnosisInput {
-                settled,
-                settled_errors: errors,
+                library,
+                library_errors: errors,
                 multiplier_limit: limit,
                 deficit_rate_std,
                 multiplier_size: 5.0,
                 ..input(0.1, 0.1)
             };
             let found = Diagnosis::judge(&s);
-            (found.verdict, found.evidence.settled_error)
+            (found.verdict, found.evidence.library_error)
         };
         // A half of each meets both bounds of 0.4 exactly. Two standard errors of 0.01 are 0.02.
         assert_eq!(judged(&close, &[], Some(1.0), 0.0), (DiagnosisVerdict::EpochTooShort, None));
@@ -335,8 +335,8 @@ mod tests {
 
     #[test]
     fn unobserved_rewards_are_named() {
-        let judged = |seen: &[Vec<f64>], settled: &[Vec<f64>]| {
-            let s = DiagnosisInput { seen, settled, ..input(0.4, 0.1) };
+        let judged = |observed: &[Vec<f64>], library: &[Vec<f64>]| {
+            let s = DiagnosisInput { observed, library, ..input(0.4, 0.1) };
             let found = Diagnosis::judge(&s);
             (found.verdict, found.names, found.unobserved_rewards)
         };
@@ -350,14 +350,14 @@ mod tests {
         // It changed when the policy was evaluated.
         assert_eq!(judged(&never, &[vec![0.1, 0.5]]).0, DiagnosisVerdict::Infeasible);
         let text = serde_json::to_string(&Diagnosis::judge(&input(0.004, 0.1))).unwrap();
-        assert!(!text.contains("unobserved_rewards") && !text.contains("settled_error"), "{text}");
+        assert!(!text.contains("unobserved_rewards") && !text.contains("library_error"), "{text}");
     }
 
     #[test]
     fn exact_model_overrules_observed_rewards() {
         let poor = [vec![0.3, 0.0]];
         let exact = Some(ExactEvidence { feasible: true, slack: 0.1, conflict: vec![] });
-        let s = DiagnosisInput { exact, seen: &poor, ..input(0.1, 0.1) };
+        let s = DiagnosisInput { exact, observed: &poor, ..input(0.1, 0.1) };
         assert_eq!(verdict(&s).0, DiagnosisVerdict::EpochTooShort);
     }
 }

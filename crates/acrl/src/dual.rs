@@ -449,7 +449,7 @@ mod tests {
                 feed(&mut d, r);
                 (sum, n) = (sum + r, n + 1.0);
                 let certified = &d.certificate().requirements[0];
-                prop_assert!(sum / n >= bound - certified.shortfall - 1e-9);
+                prop_assert!(sum / n >= bound - certified.certified_shortfall - 1e-9);
                 prop_assert!((certified.average - sum / n).abs() < 1e-9);
             }
         }

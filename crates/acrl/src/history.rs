@@ -75,7 +75,7 @@ pub struct Snapshot {
     pub first: Vec<f64>,
     /// The certified shortfall of each requirement in the worst run; negative values are a
     /// guaranteed margin.
-    pub shortfalls: Vec<f64>,
+    pub certified_shortfalls: Vec<f64>,
     /// The tolerance of each requirement's certified shortfall.
     pub tolerances: Vec<f64>,
 }
@@ -175,7 +175,7 @@ impl History {
             averages: vec![MeanMinMax::NONE; m],
             multipliers: vec![MeanMinMax::NONE; m],
             first: Vec::new(),
-            shortfalls: vec![f64::NEG_INFINITY; m],
+            certified_shortfalls: vec![f64::NEG_INFINITY; m],
             tolerances: self.tolerances.clone(),
         };
         for (run, dynamics) in runs.enumerate() {
@@ -189,7 +189,7 @@ impl History {
             for (i, (sign, c, scale)) in self.requirements.iter().enumerate() {
                 snapshot.averages[i].add(sign * averages[i + 1] + 0.0);
                 snapshot.multipliers[i].add(multipliers[i]);
-                let shortfall = &mut snapshot.shortfalls[i];
+                let shortfall = &mut snapshot.certified_shortfalls[i];
                 *shortfall = shortfall.max(shortfalls[i]);
                 behind = behind.max((c - averages[i + 1]) / scale);
                 met &= c - averages[i + 1] <= self.tolerances[i];
@@ -226,7 +226,8 @@ impl History {
             for i in 0..self.requirements.len() {
                 mine.averages[i].merge(&theirs.averages[i]);
                 mine.multipliers[i].merge(&theirs.multipliers[i]);
-                mine.shortfalls[i] = mine.shortfalls[i].max(theirs.shortfalls[i]);
+                mine.certified_shortfalls[i] =
+                    mine.certified_shortfalls[i].max(theirs.certified_shortfalls[i]);
             }
         }
         self.transients.extend(&other.transients);
@@ -306,12 +307,12 @@ mod tests {
         assert_eq!((last.runs, last.averages[0].mean()), (2, 0.5));
         assert_eq!((last.averages[0].min(), last.averages[0].max()), (0.0, 1.0));
         assert_eq!(last.objective.unwrap().mean(), 2.0);
-        assert!((last.shortfalls[0] - 0.5).abs() < 1e-9, "x is 1 and may be 0.5: {last:?}");
+        assert!((last.certified_shortfalls[0] - 0.5).abs() < 1e-9, "x is 1 and may be 0.5: {last:?}");
         // The last 50 steps: ten epochs of 5, each with a multiplier of its own.
         assert_eq!(all.detail().len(), 11);
         assert_eq!(all.detail().last().unwrap(), &(1000, last.first.clone()));
         let ahead = history(0, 1000);
-        assert!((ahead.snapshots()[399].shortfalls[0] - 0.0).abs() < 1e-12, "λ never left 0");
+        assert!((ahead.snapshots()[399].certified_shortfalls[0] - 0.0).abs() < 1e-12, "λ never left 0");
         let json = serde_json::to_value(last).unwrap();
         assert_eq!(json["averages"][0], serde_json::json!([0.5, 0.0, 1.0]));
     }

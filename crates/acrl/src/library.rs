@@ -116,12 +116,12 @@ impl PolicyLibrary {
     }
 
     /// The long-run averages V₁ … V_m of the entries, for a diagnosis.
-    pub fn settled(&self) -> Vec<Vec<f64>> {
+    pub fn values(&self) -> Vec<Vec<f64>> {
         self.entries.iter().map(|entry| entry.values[1..].to_vec()).collect()
     }
 
     /// The standard errors of these averages; empty if they are exact.
-    pub fn settled_errors(&self) -> Vec<Vec<f64>> {
+    pub fn standard_errors(&self) -> Vec<Vec<f64>> {
         if !self.is_measured() {
             return Vec::new();
         }

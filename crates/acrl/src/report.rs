@@ -64,7 +64,8 @@ impl RunReport {
         let min = |f: &dyn Fn(&Execution<S>) -> f64| runs.iter().map(f).fold(f64::INFINITY, f64::min);
         input.names = specification.names();
         input.bounds = specification.bounds();
-        input.shortfalls = (0..m).map(|i| max(&|run| run.certificate.requirements[i].shortfall)).collect();
+        input.shortfalls =
+            (0..m).map(|i| max(&|run| run.certificate.requirements[i].certified_shortfall)).collect();
         input.multiplier_size = max(&|run| input.size(&run.last.multipliers, &input.scales));
         input.updates = runs.iter().map(|run| run.epochs).min().unwrap_or(0);
         input.deficit_rates = (0..m).map(|i| max(&|run| run.deficit_rates[i])).collect();

@@ -74,7 +74,7 @@ impl Trajectory {
     /// The largest certified shortfall, in units of ranges.
     pub(crate) fn shortfall(&self, task: &FiniteTask<'_>) -> f64 {
         let entries = self.execution.certificate.requirements.iter().zip(task.scales());
-        entries.map(|(entry, range)| entry.shortfall / range).fold(f64::NEG_INFINITY, f64::max)
+        entries.map(|(entry, range)| entry.certified_shortfall / range).fold(f64::NEG_INFINITY, f64::max)
     }
 }
 
@@ -138,7 +138,8 @@ mod tests {
     ) -> RunReport {
         let (scales, tolerances) =
             (task.scales().to_vec(), task.scales().iter().map(|r| 0.005 * r).collect());
-        let input = DiagnosisInput { scales, tolerances, exact, seen: rewards, ..DiagnosisInput::default() };
+        let input =
+            DiagnosisInput { scales, tolerances, exact, observed: rewards, ..DiagnosisInput::default() };
         RunReport::new(task.specification(), std::slice::from_ref(&trajectory.execution), input).unwrap()
     }
 
@@ -230,7 +231,7 @@ mod tests {
         );
         let diagnosis = report(&trajectory, &task, None, &task.reward_vectors()).diagnosis;
         assert_eq!(diagnosis.verdict, DiagnosisVerdict::Infeasible);
-        assert!((diagnosis.evidence.seen_slack.unwrap() + 0.05).abs() < 1e-9);
+        assert!((diagnosis.evidence.observed_slack.unwrap() + 0.05).abs() < 1e-9);
     }
 
     /// argmax r_λ does not depend on c, so bounds may change during a run.
@@ -248,7 +249,7 @@ mod tests {
             let run =
                 execute(&mut environment, &mut policy, &mut agent, 100_000, &mut rng, &mut Silent).unwrap();
             assert!(run.averages.meets(&bounds, 0.005), "{bounds:?}: {:?}", run.averages);
-            assert!(run.certificate.requirements.iter().all(|r| r.shortfall <= 0.005));
+            assert!(run.certificate.requirements.iter().all(|r| r.certified_shortfall <= 0.005));
             let best = (1.0 - bounds[0] - bounds[1]).min(0.5);
             assert!(run.averages.objective() >= best - 0.05, "{bounds:?}: {:?}", run.averages);
         }

@@ -108,7 +108,7 @@ struct InfeasibleJson<'a> {
     status: &'static str,
     specification: &'a Specification,
     conflict: Vec<String>,
-    certificate: Named<f64>,
+    farkas_certificate: Named<f64>,
     relax: RelaxJson,
     complete: bool,
     states: usize,
@@ -128,7 +128,7 @@ impl<'a> InfeasibleJson<'a> {
             status: "infeasible",
             specification: &solved.specification,
             conflict: conflict.names.clone(),
-            certificate: solved.named(&conflict.certificate),
+            farkas_certificate: solved.named(&conflict.certificate),
             relax: RelaxJson {
                 uniform: Some(conflict.relaxation.uniform).filter(|u| u.is_finite()),
                 single: solved.named(&conflict.relaxation.alone),

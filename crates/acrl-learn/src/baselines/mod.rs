@@ -149,7 +149,7 @@ impl Baseline {
         Ok(baseline)
     }
 
-    /// One iteration of the learner; the metric `multiplier.NAME` is λ in units of ranges.
+    /// One iteration of the learner; the metric `train/multiplier/NAME` is λ in units of ranges.
     ///
     /// On an error the policy is as it was before the iteration.
     pub fn iterate(&mut self, task: &VecTask<'_>) -> Result<Named<f64>, LearnError> {
@@ -161,7 +161,7 @@ impl Baseline {
             _ => self.iterate_ppo(task)?,
         };
         metrics.extend(reward_metrics(task, task.scales(), &means));
-        let named = self.names.iter().map(|name| format!("multiplier.{name}"));
+        let named = self.names.iter().map(|name| format!("train/multiplier/{name}"));
         metrics.extend(named.zip(self.rule.multipliers().iter().copied()));
         Ok(metrics.into_iter().collect())
     }
@@ -315,8 +315,8 @@ impl Baseline {
     }
 
     /// Sample of the reward vectors that occurred.
-    pub fn seen(&self) -> &RewardSample {
-        self.learner.seen()
+    pub fn reward_sample(&self) -> &RewardSample {
+        self.learner.reward_sample()
     }
 
     /// An empty sample: the policy does not depend on weights.

@@ -37,8 +37,8 @@ macro_rules! kernel_learner {
             }
 
             /// Sample of the reward vectors that occurred.
-            pub fn seen(&self) -> &crate::RewardSample {
-                &self.progress.seen
+            pub fn reward_sample(&self) -> &crate::RewardSample {
+                &self.progress.reward_sample
             }
 
             /// Sample of the weights that it was trained on.

@@ -77,7 +77,7 @@ pub struct ExternalPpo {
     networks: Networks,
     curriculum: WeightCurriculum,
     coverage: Coverage,
-    seen: RewardSample,
+    reward_sample: RewardSample,
     statistics: ObservationStatistics,
     rngs: Vec<Rng>,
     rng: Rng,
@@ -165,7 +165,7 @@ impl ExternalPpo {
             networks,
             curriculum: WeightCurriculum::new(task, settings.weight_sampler, num_envs, &mut rngs),
             coverage: Coverage::new(),
-            seen: RewardSample::default(),
+            reward_sample: RewardSample::default(),
             statistics: ObservationStatistics::new(ranges.len()),
             rngs,
             rng,
@@ -227,7 +227,7 @@ impl ExternalPpo {
         if !self.measured {
             rollout.warm_up.push(result.rewards.clone());
         }
-        self.seen.glance(&rollout.rewards, result.mask, t.is_multiple_of(REWARD_SAMPLE_INTERVAL));
+        self.reward_sample.glance(&rollout.rewards, result.mask, t.is_multiple_of(REWARD_SAMPLE_INTERVAL));
         self.episodes.step(result);
         self.sticky_actions.observe(result, &mut self.rngs);
         let scales = scales(&self.terms, &self.reward_scales);
@@ -519,8 +519,8 @@ impl ExternalPpo {
     }
 
     /// Sample of the reward vectors that occurred.
-    pub fn seen(&self) -> &RewardSample {
-        &self.seen
+    pub fn reward_sample(&self) -> &RewardSample {
+        &self.reward_sample
     }
 
     /// Sample of the weights that it was trained on.

@@ -57,7 +57,7 @@ pub struct Ppo {
     curriculum: Option<WeightCurriculum>,
     #[serde(default)]
     coverage: Coverage,
-    seen: RewardSample,
+    reward_sample: RewardSample,
     /// States of all environments.
     state: BatchMatrix,
     /// Random number generators of the environments.
@@ -124,7 +124,7 @@ impl Ppo {
             networks,
             curriculum: conditioned.then(|| WeightCurriculum::new(task, sampler, num_envs, &mut rngs)),
             coverage: Coverage::new(),
-            seen: RewardSample::default(),
+            reward_sample: RewardSample::default(),
             action_repeat: settings.action_repeat.unwrap_or_else(|| environment.action_repeat()).max(1),
             state,
             rngs,
@@ -233,7 +233,7 @@ impl Ppo {
                 environment.step(&mut self.state, actions, named, &mut self.rngs)?;
                 task.score(named, rewards)?;
                 if step == 0 && t.is_multiple_of(REWARD_SAMPLE_INTERVAL) {
-                    self.seen.visit(rewards);
+                    self.reward_sample.visit(rewards);
                 }
                 for (i, scale) in task.scales().iter().enumerate() {
                     rewards.row_mut(i).iter_mut().for_each(|r| *r /= scale);
@@ -275,8 +275,8 @@ impl Ppo {
     }
 
     /// Sample of the reward vectors that occurred.
-    pub fn seen(&self) -> &RewardSample {
-        &self.seen
+    pub fn reward_sample(&self) -> &RewardSample {
+        &self.reward_sample
     }
 
     /// Progress on each of r₀ … r_m, from 0 to 1: the share of its range that the policy attains when nearly all weight

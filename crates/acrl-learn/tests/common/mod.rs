@@ -24,7 +24,7 @@ pub(crate) fn policy_file(task: &VecTask<'_>, training: &Training) -> PolicyFile
         library: evaluate_library(task, &mut policy, 0).unwrap(),
         policy,
         coverage: training.coverage().clone(),
-        seen: training.seen().clone(),
+        reward_sample: training.reward_sample().clone(),
         execution_defaults: ExecutionDefaults { step_size: 0.5, epoch: 10, executor: Executor::Library },
         training: TrainingRecord {
             learner: training.learner().into(),
@@ -41,7 +41,7 @@ pub(crate) fn policy_file(task: &VecTask<'_>, training: &Training) -> PolicyFile
 pub(crate) struct Trained {
     pub(crate) policy: MlpPolicy,
     pub(crate) library: PolicyLibrary,
-    pub(crate) seen: RewardSample,
+    pub(crate) reward_sample: RewardSample,
     pub(crate) advice: ExecutionDefaults,
 }
 
@@ -78,7 +78,7 @@ impl Trained {
         let mut policy = ppo.policy();
         let library = evaluate_library(task, &mut policy, seed).unwrap();
         let advice = calibrate(task, &mut policy, &library, seed).unwrap()[0].defaults;
-        Self { policy, library, seen: ppo.seen().clone(), advice }
+        Self { policy, library, reward_sample: ppo.reward_sample().clone(), advice }
     }
 
     /// Several runs from where the library says multipliers belong.
@@ -124,7 +124,7 @@ pub(crate) fn execute(
 pub(crate) fn shortfall<S>(runs: &[Execution<S>], scales: &[f64]) -> f64 {
     let of_run = |run: &Execution<S>| {
         let shortfalls = run.certificate.requirements.iter().zip(scales);
-        shortfalls.map(|(c, scale)| c.shortfall / scale).fold(f64::NEG_INFINITY, f64::max)
+        shortfalls.map(|(c, scale)| c.certified_shortfall / scale).fold(f64::NEG_INFINITY, f64::max)
     };
     runs.iter().map(of_run).fold(f64::NEG_INFINITY, f64::max)
 }

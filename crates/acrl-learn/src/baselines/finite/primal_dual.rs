@@ -299,7 +299,7 @@ mod tests {
             assert!((mean - trained.online.as_slice()[i]).abs() < 1e-12);
         }
         for entry in &trained.certificate.requirements {
-            assert!(entry.measured_shortfall() <= entry.shortfall + 1e-12, "{entry:?}");
+            assert!(entry.measured_shortfall() <= entry.certified_shortfall + 1e-12, "{entry:?}");
         }
         assert_eq!(trained, train(&settings, 4));
     }

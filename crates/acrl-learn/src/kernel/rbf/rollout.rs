@@ -19,7 +19,7 @@ pub(crate) struct Progress {
     units: Vec<(f64, f64)>,
     pub(crate) rng: Rng,
     pub(crate) coverage: Coverage,
-    pub(crate) seen: RewardSample,
+    pub(crate) reward_sample: RewardSample,
     pub(crate) rollouts: u64,
     pub(crate) steps: u64,
 }
@@ -34,8 +34,8 @@ impl Progress {
     ) -> Result<Self, LearnError> {
         let (tensor, prices) = lay_out(task, kernels, extra)?;
         let units = units(task.environment().action_space())?;
-        let (rng, coverage, seen) = (Rng::new(seed), Coverage::new(), RewardSample::default());
-        Ok(Self { tensor, prices, units, rng, coverage, seen, rollouts: 0, steps: 0 })
+        let (rng, coverage, reward_sample) = (Rng::new(seed), Coverage::new(), RewardSample::default());
+        Ok(Self { tensor, prices, units, rng, coverage, reward_sample, rollouts: 0, steps: 0 })
     }
 
     /// Refuses a stored state whose parts are inconsistent.
@@ -185,7 +185,7 @@ impl Rollout {
         self.totals.0.iter_mut().zip(&*sums).for_each(|(total, sum)| *total += *sum);
         self.totals.1 += self.steps.len() as f64;
         // Initial states are anywhere, so the last step of each rollout is a sample of the rewards.
-        progress.seen.visit(rewards);
+        progress.reward_sample.visit(rewards);
         progress.steps += self.steps.len() as u64;
         progress.rollouts += 1;
         Ok(())
