@@ -82,7 +82,6 @@ struct Meta {
     library: PolicyLibrary,
     coverage: Coverage,
     reward_sample: RewardSample,
-    #[serde(alias = "advice")]
     execution_defaults: ExecutionDefaults,
     training: TrainingRecord,
 }
@@ -125,7 +124,7 @@ impl PolicyFile {
             return Err(PolicyFileError::Inconsistent(message));
         }
         if meta.reward_sample.vectors().iter().any(|v| v.len() + 1 != rewards) {
-            let message = format!("a observed reward vector does not have {} numbers", rewards - 1);
+            let message = format!("an observed reward vector does not have {} numbers", rewards - 1);
             return Err(PolicyFileError::Inconsistent(message));
         }
         let ExecutionDefaults { step_size, epoch, .. } = meta.execution_defaults;

@@ -138,10 +138,8 @@ impl Interval {
 #[serde(rename_all = "snake_case")]
 pub enum ActionPart {
     /// A discrete part with this many values; its row holds 0, 1, …
-    #[serde(alias = "choice")]
     Discrete(usize),
     /// A continuous part. The environment itself clips numbers outside of the interval.
-    #[serde(alias = "number")]
     Continuous(Interval),
 }
 

@@ -204,7 +204,6 @@ pub struct RbfShape {
     multipliers: Vec<Axis>,
     prices: Prices,
     units: Vec<(f64, f64)>,
-    #[serde(alias = "sigma")]
     std: f64,
     sampling: bool,
 }
