@@ -65,7 +65,7 @@ pub use input::{ContinuousProblem, FiniteExecutor, FiniteProblem, Input, PolicyP
 pub use options::{EpochOption, ExecutionOptions, InitMultipliers, Sweep};
 pub use problems::{BundledProblem, init, problem_text, problems};
 pub use run::{Best, Run, RunFiles, RunOptions, run, run_to_files};
-pub use run_folder::prepare as create_folder;
+pub use run_folder::create_folder;
 pub use run_policy::PolicyRun;
 pub use solve::{SolveResult, SolveSettings, solve};
 pub use sweep::{SweptCurve, sweep};

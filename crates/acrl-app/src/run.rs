@@ -479,7 +479,7 @@ fn advice(report: &RunReport, problem: &FiniteProblem, task: &FiniteTask<'_>) ->
             ),
             _ => format!(
                 "The model has {parts} separate end components, and this run ended in one that does not meet {names}; \
-                 acrl solve gives the optimum on almost every path."
+                 acrl solve gives the optimum with probability 1."
             ),
         });
     }
