@@ -21,8 +21,8 @@ use crate::control::{Control, Progress as _, Stop};
 use crate::event_log::EventLog;
 use crate::input::{FiniteExecutor, FiniteProblem, Input, SolvedPolicy, apply};
 use crate::options::{ExecutionOptions, InitMultipliers};
-use crate::run_folder::RunWriter;
 use crate::run_policy::{self, PolicyRun};
+use crate::run_writer::RunWriter;
 use crate::solve::objective_sign;
 use crate::{Context as _, Error, bail, ensure};
 

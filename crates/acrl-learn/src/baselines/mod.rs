@@ -157,6 +157,7 @@ impl Baseline {
                 let before = self.clone();
                 self.iterate_gradient(task).inspect_err(|_| *self = before)?
             }
+            // PPO restores its networks itself.
             _ => self.iterate_ppo(task)?,
         };
         metrics.extend(reward_metrics(task, task.scales(), &means));
