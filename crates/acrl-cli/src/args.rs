@@ -101,7 +101,7 @@ Examples:
   acrl solve queue --json
   acrl solve model.drn --minimize power --require 'queue<=2' --require 'drops<=0.01'
   acrl solve model.npz --maximize throughput --require 'power<=2'
-  acrl solve monitoring --require 'r1>=0.55' --require 'r2>=0.55'   (infeasible: an irreducible conflict)
+  acrl solve monitoring --require 'r1>=0.55' --require 'r2>=0.55'   (an irreducible conflict)
   acrl solve big.npz --maximize output --require 'wear<=0.2' --time-limit 5m --log bounds.jsonl
   acrl solve monitoring --sweep 'r1>=0.1..0.6:20' --out-dir runs/sweep   (a curve, and a report)
   acrl solve queue --policy queue.safetensors && acrl run queue.safetensors   (execute the solution)
@@ -141,9 +141,9 @@ Examples:
   acrl compare maintenance --runs 5 --json
   acrl compare wireless --methods a_crl,primal_dual --train-steps 2e6   (trains each method)
 
-Runs and steps default to at least 3 and 200000, because baselines satisfy requirements only on
-average. The exit status is 0 if A-CRL (on finite problems: with the exact policy) meets every
-requirement.")]
+The defaults are at least 3 runs of at least 200000 steps, because baselines satisfy requirements
+only on average. The exit status is 0 if A-CRL (on finite problems: with the exact policy) meets
+every requirement.")]
     Compare(CompareArgs),
 
     /// Reproduce the paper: every figure and claim, with a verdict on each
