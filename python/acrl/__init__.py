@@ -57,7 +57,7 @@ else:
             except ImportError as error:
                 raise ImportError(f"acrl.{name} needs Gymnasium: pip install 'acrl[gymnasium]'") from error
             return getattr(module, name)
-        from ._names import CLASSES
+        from ._former_names import CLASSES
 
         hint = f": it is now 'acrl.{CLASSES[name]}'" if name in CLASSES else ""
         raise AttributeError(f"module 'acrl' has no attribute '{name}'{hint}")

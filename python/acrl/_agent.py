@@ -13,7 +13,7 @@ from . import _acrl
 from ._acrl import Objective, Requirement
 from ._diagnosis import Diagnosis, diagnosed
 from ._errors import FileError, InputError, UnknownNameError
-from ._names import names_renamed_arguments
+from ._former_names import reject_renamed_arguments
 from ._policy import Policy
 from ._specification import FloatArray, Named, as_objective, as_requirements, ordered
 
@@ -35,8 +35,8 @@ class Predictor(Protocol):
 class RequirementCertificate:
     """Certificate of one requirement since its ledger was opened.
 
-    ``certified_shortfall`` is a proven upper bound on the violation, for any policy. ``met`` is true if it is within the
-    tolerance; before the first step it is false.
+    ``certified_shortfall`` is a proven upper bound on the violation, for any policy. ``met`` is true if it is within
+    the tolerance; before the first step it is false.
     """
 
     name: str
@@ -114,7 +114,7 @@ class Agent:
             then π(s, λ) alone does not meet the requirements.
     """
 
-    @names_renamed_arguments
+    @reject_renamed_arguments
     def __init__(
         self,
         policy: Callable[[Any, FloatArray], Any] | Predictor,

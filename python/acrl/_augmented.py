@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ._acrl import Objective, Requirement
 from ._errors import InputError, UnknownNameError
-from ._names import names_renamed_arguments, refuse_former_value
+from ._former_names import reject_renamed_arguments, reject_renamed_value
 from ._rewards import RewardReader, RewardSpec, unpack
 from ._specification import FloatArray, as_objective, as_requirements, weights
 from ._vector_env import before_1, final_obs_of, merged, pick, replaced, reset_mode, snapshot, supported
@@ -37,7 +37,7 @@ class _Weighting:
     ) -> None:
         self.objective = as_objective(objective)
         self.required = as_requirements(requirements)
-        refuse_former_value("weight_sampler", weight_sampler)
+        reject_renamed_value("weight_sampler", weight_sampler)
         if weight_sampler not in ("simplex", "faces"):
             raise InputError(f"weight_sampler is {weight_sampler!r}, expected 'simplex' or 'faces'")
         if resample_every is not None and resample_every < 1:
@@ -150,7 +150,7 @@ class AugmentedEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
         weight_scale: Factor of the weights in the observation. Above 1 they matter more to an untrained network.
     """
 
-    @names_renamed_arguments
+    @reject_renamed_arguments
     def __init__(
         self,
         env: gymnasium.Env[Any, Any],
@@ -253,7 +253,7 @@ class AugmentedVectorEnv(gymnasium.vector.VectorEnv):
         weight_scale: Factor of the weights in the observation.
     """
 
-    @names_renamed_arguments
+    @reject_renamed_arguments
     def __init__(
         self,
         env: gymnasium.vector.VectorEnv,

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from . import _acrl
 from ._acrl import Objective, Requirement
+from ._former_names import reject_renamed_arguments
 from ._model import FiniteModel
-from ._names import names_renamed_arguments
 from ._result import Result, Specification, html_table, relation, request, seeded, settings, whole
 from ._run import _plots
 from ._specification import Named
@@ -112,7 +112,7 @@ class Comparison(Result):
         return f"<acrl.Comparison of {len(self.methods)} methods; all requirements met by: {'; '.join(met) or 'none'}>"
 
 
-@names_renamed_arguments
+@reject_renamed_arguments
 def compare(
     problem: FiniteModel | str | os.PathLike[str],
     *,

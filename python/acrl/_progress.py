@@ -7,10 +7,10 @@ import sys
 import time
 from typing import Any
 
-__all__ = ["Progress", "shown"]
+__all__ = ["Progress", "should_show"]
 
 
-def shown(progress: bool | None) -> bool:
+def should_show(progress: bool | None) -> bool:
     """The choice of the user; by default a bar is shown in a terminal or a notebook."""
     if progress is not None:
         return bool(progress)

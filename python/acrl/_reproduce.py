@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from . import _acrl
-from ._names import names_renamed_arguments
+from ._former_names import reject_renamed_arguments
 from ._result import Result, html_table, seeded
 from ._run import _plots
 from ._specification import Named
@@ -94,15 +94,15 @@ class Reproduction(Result):
 
     def _repr_html_(self) -> str:
         rows = [[c.says, c.id, c.figure or "", c.verdict] for c in self.claims]
-        title = f"{self.passed} pass, {self.deviates} deviate for a known reason, {self.failed} fail"
+        title = f"{self.passed} pass, {self.deviates} deviate with a stated reason, {self.failed} fail"
         return html_table(title, f"(report in {self.folder})", ["the paper says", "claim", "figure", "verdict"], rows)
 
     def __repr__(self) -> str:
-        counts = f"{self.passed} pass, {self.deviates} deviate for a known reason, {self.failed} fail"
+        counts = f"{self.passed} pass, {self.deviates} deviate with a stated reason, {self.failed} fail"
         return f"<acrl.Reproduction {counts}; report in {self.folder!r}>"
 
 
-@names_renamed_arguments
+@reject_renamed_arguments
 def reproduce(
     out_dir: str | os.PathLike[str] = "runs/reproduce",
     *,

@@ -15,8 +15,8 @@ from . import _acrl
 from ._acrl import Objective, Requirement
 from ._diagnosis import Diagnosis, diagnosed
 from ._errors import InputError
+from ._former_names import reject_renamed_arguments
 from ._model import FiniteModel
-from ._names import names_renamed_arguments
 from ._policy import Policy
 from ._result import (
     Result,
@@ -248,7 +248,7 @@ def _plots(what: str) -> Any:
     return _plots
 
 
-@names_renamed_arguments
+@reject_renamed_arguments
 def run(
     what: Policy | FiniteModel | str | os.PathLike[str],
     *,

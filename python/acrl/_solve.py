@@ -16,7 +16,7 @@ from . import _acrl
 from ._acrl import Objective, Requirement
 from ._errors import InputError
 from ._model import FiniteModel
-from ._progress import Progress, shown
+from ._progress import Progress, should_show
 from ._result import Result, Specification, figure, html_table, relation, request
 from ._run import _plots
 from ._specification import Named
@@ -86,9 +86,9 @@ class Solution(Result):
     #: The smallest and the largest optimal price; equal where the price is unique.
     multiplier_ranges: dict[str, tuple[float, float]]
     mixture: tuple[MixturePolicy, ...]
-    #: The objective on almost every path; differs where the model has several end components.
+    #: The optimum with probability 1; differs where the model has several end components.
     almost_sure: float | None
-    #: A minimal set of requirements that cannot be met together.
+    #: An irreducible set of requirements that cannot be met together: without any of them the others can.
     conflict: tuple[str, ...]
     #: If infeasible: y ≥ 0 with y·(V - c) < 0 for every policy (Farkas).
     farkas_certificate: Named
@@ -250,7 +250,7 @@ def _checked(model: object) -> None:
 
 
 def _watched(progress: bool | None) -> Progress:
-    return Progress(shown(progress), None)
+    return Progress(should_show(progress), None)
 
 
 def solve(

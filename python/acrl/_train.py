@@ -15,18 +15,21 @@ from typing import Any, Literal, ParamSpec, TypedDict, TypeVar
 
 import numpy as np
 
-from . import _acrl, _names
+from . import _acrl, _former_names
 from ._acrl import Objective, Requirement
 from ._errors import DivergedError, InputError, UnknownNameError
-from ._names import names_renamed_arguments, refuse_former_value
+from ._former_names import reject_renamed_arguments, reject_renamed_value
 from ._policy import Policy, from_training
-from ._progress import Progress, shown
+from ._progress import Progress, should_show
 from ._rewards import RewardSpec
 from ._spaces import describe
 from ._specification import FloatArray, Named, as_objective, as_requirements
 from ._vector_env import EnvBatch, EnvLike
 
 __all__ = ["Iteration", "Settings", "Training", "train"]
+
+#: Distance between the seeds of environments that are reset in consecutive iterations.
+_RESEED_STRIDE = 7919
 
 
 class Settings(TypedDict, total=False):
@@ -42,7 +45,7 @@ class Settings(TypedDict, total=False):
     | gamma | 0.99 | discount factor per step; with "average_reward" only the unit of values |
     | gae_lambda | 0.95 | bias-variance trade-off of the generalised advantage estimate |
     | clip_range | 0.2 | clipping of the probability ratio |
-    | init_std | 0.6 | initial standard deviation of continuous actions, in half ranges |
+    | init_std | 0.6 | initial standard deviation of continuous actions, in half-widths of their interval |
     | final_std | 0.05 | upper bound on it at the end |
     | ent_coef | 0.02 | coefficient of the entropy bonus of discrete actions |
     | min_advantage_std | 0.01 | lower bound on the standard deviation that normalises advantages |
@@ -74,7 +77,7 @@ class Iteration:
 
     ``metrics`` have the tags of Stable-Baselines3 ("train/approx_kl", "train/clip_fraction" …), and
     "rollout/scalarized_reward", the mean of w·r in units of the rewards' ranges, and "rollout/min_objective_progress",
-    from 0 to 1, the share of its range that the policy attains of the reward on which it is worst. "rollout/reward/NAME"
+    from 0 to 1, the minimum over rewards of the share of its range that the policy attains. "rollout/reward/NAME"
     is the mean of a reward of the problem per environment step, in your units and signs.
     """
 
@@ -103,7 +106,7 @@ class Training:
     Args: those of `acrl.train`.
     """
 
-    @names_renamed_arguments
+    @reject_renamed_arguments
     def __init__(
         self,
         env: EnvLike,
@@ -130,40 +133,41 @@ class Training:
             raise InputError(f"total_steps is {total_steps}, expected a number above 0")
         if not checkpoint_every >= 0:
             raise InputError(f"checkpoint_every is {checkpoint_every}, expected a number of seconds")
-        refuse_former_value("if_exists", if_exists)
+        reject_renamed_value("if_exists", if_exists)
         if if_exists not in ("error", "overwrite", "resume"):
             raise InputError(f"if_exists is {if_exists!r}, expected 'error', 'overwrite' or 'resume'")
         if if_exists == "resume" and out_dir is None:
             raise InputError("there is nothing to resume without out_dir")
         names = [] if self._objective is None else [self._objective.reward]
         names += [requirement.reward for requirement in self._required]
-        self._names = list(dict.fromkeys(names))
+        self._reward_names = list(dict.fromkeys(names))
         for name, scale in (scales or {}).items():
-            if name not in self._names:
-                raise UnknownNameError(f"scales: unknown reward '{name}', expected {', '.join(self._names)}")
+            if name not in self._reward_names:
+                raise UnknownNameError(f"scales: unknown reward '{name}', expected {', '.join(self._reward_names)}")
             # Written so that a NaN is refused too.
             if not 0 < scale < np.inf:
                 raise InputError(f"the scale of '{name}' is {scale}, expected a number above 0")
         self._seed = _seed(seed)
         self._checkpoint_every = float(checkpoint_every)
-        self._callback, self._show_progress = callback, shown(progress)
-        self._envs = EnvBatch(env, self._names, num_envs=num_envs, rewards=rewards, seed=self._seed % 2**31)
+        self._callback, self._show_progress = callback, should_show(progress)
+        self._envs = EnvBatch(env, self._reward_names, num_envs=num_envs, rewards=rewards, seed=self._seed % 2**31)
         self._evaluation_steps = 0
         self._complete = False
         self._policy: Policy | None = None
         self._observations: FloatArray | None = None
         spaces = {"observation": describe(self._envs.observation_space), "action": describe(self._envs.action_space)}
+        given = {name: float(scale) for name, scale in (scales or {}).items()}
         self._trainer = _acrl.Trainer(
-            self._objective,
-            self._required,
-            self._names,
-            [(float(low), float(high)) for low, high in self._envs.ranges],
-            self._envs.parts,
-            [None if scales is None or name not in scales else float(scales[name]) for name in self._names],
-            json.dumps(spaces),
-            (len(self._envs), int(total_steps)),
-            json.dumps(_checked(settings or {})),
-            self._seed,
+            objective=self._objective,
+            requirements=self._required,
+            names=self._reward_names,
+            ranges=[(float(low), float(high)) for low, high in self._envs.ranges],
+            parts=self._envs.parts,
+            scales=[given.get(name) for name in self._reward_names],
+            spaces=json.dumps(spaces),
+            size=(len(self._envs), int(total_steps)),
+            settings=json.dumps(_validated_settings(settings or {})),
+            seed=self._seed,
         )
         self._writes = out_dir is not None
         if out_dir is not None:
@@ -191,7 +195,7 @@ class Training:
     @property
     def scales(self) -> Named:
         """Ranges of the rewards by name, as measured so far; see ``scales`` of `acrl.train`."""
-        return Named(self._trainer.units)
+        return Named(self._trainer.scales)
 
     def __iter__(self) -> Iterator[Iteration]:
         while self.iteration < self.iterations:
@@ -211,12 +215,12 @@ class Training:
         try:
             metrics = trainer.update(obs)
         except DivergedError as error:
-            kept = "; the last checkpoint is as good as before" if self._writes else ""
-            raise DivergedError(f"{error}{kept}") from None
-        if envs.can_reset and trainer.restarts.any():
-            obs = envs.restart(trainer.restarts)
+            checkpoint_hint = "; the last checkpoint is as good as before" if self._writes else ""
+            raise DivergedError(f"{error}{checkpoint_hint}") from None
+        if envs.can_reset and trainer.envs_to_reset.any():
+            obs = envs.restart(trainer.envs_to_reset)
         self._observations = obs
-        if metrics is None:
+        if metrics is None:  # warm-up: no update yet
             return None
         seconds = time.perf_counter() - self._start
         trainer.log(seconds)
@@ -228,7 +232,7 @@ class Training:
         return Iteration(trainer.iteration, trainer.iterations, trainer.steps, seconds, Named(metrics))
 
     def save_checkpoint(self) -> None:
-        """Writes a checkpoint to ``out_dir``, between two iterations; the training does so by itself every minute."""
+        """Writes a checkpoint to ``out_dir``. The training also calls this every ``checkpoint_every`` seconds."""
         self._trainer.save_checkpoint(self._pickled_envs())
 
     def _pickled_envs(self) -> bytes:
@@ -245,8 +249,8 @@ class Training:
             state, self._observations = pickle.loads(stored)
             self._envs.restore(state)
         else:
-            # Episodes begin anew, with other seeds than at first.
-            self._envs.reseed((self._seed + 7919 * (1 + self._trainer.iteration)) % 2**31)
+            # The environments could not be pickled: reseed them, with a seed that differs per iteration.
+            self._envs.reseed((self._seed + _RESEED_STRIDE * (1 + self._trainer.iteration)) % 2**31)
 
     def run(self) -> Policy:
         """Trains to the end, unless the callback stops it, and returns the policy."""
@@ -272,7 +276,7 @@ class Training:
         """The policy with the library of its long-run averages under fixed weights."""
         evaluation = self._trainer.evaluation()
         obs, steps = self._envs.reset() if self._observations is None else self._observations, 0
-        while not evaluation.over:
+        while not evaluation.done:
             step = self._envs.step(evaluation.act(obs))
             obs, steps = step.observations, steps + 1
             evaluation.observe(step.rewards, step.mask, step.terminated | step.truncated)
@@ -310,7 +314,7 @@ def _arguments_of(other: Callable[_P, object]) -> Callable[[Callable[..., _R]], 
     return signed
 
 
-@names_renamed_arguments
+@reject_renamed_arguments
 @_arguments_of(Training)
 def train(*args: Any, **kwargs: Any) -> Policy:  # noqa: D417 (those of Training)
     """Trains one policy π(s, λ) for all multipliers λ, in any Gymnasium environment.
@@ -386,13 +390,13 @@ def _seed(seed: int) -> int:
     return int(seed)
 
 
-def _checked(settings: Mapping[str, Any]) -> dict[str, Any]:
+def _validated_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Settings with known names; their values are checked by the learner."""
     for name, value in settings.items():
-        if name in _names.SETTINGS:
-            raise UnknownNameError(f"settings: '{name}' is now '{_names.SETTINGS[name]}'")
+        if name in _former_names.SETTINGS:
+            raise UnknownNameError(f"settings: '{name}' is now '{_former_names.SETTINGS[name]}'")
         if name not in Settings.__annotations__:
             raise UnknownNameError(f"settings: unknown '{name}', expected {', '.join(Settings.__annotations__)}")
-        if name in _names.VALUES:
-            refuse_former_value(name, value)
+        if name in _former_names.VALUES:
+            reject_renamed_value(name, value)
     return dict(settings)

@@ -97,7 +97,8 @@ def test_history_ends_at_the_final_averages(monitoring: acrl.Run) -> None:
         mean, least, most = history.averages[name][-1]
         assert mean == pytest.approx(monitoring.averages[name])
         assert least <= mean <= most
-        assert history.certified_shortfalls[name][-1] == pytest.approx(monitoring.requirements[name].certified_shortfall)
+        certified = monitoring.requirements[name].certified_shortfall
+        assert history.certified_shortfalls[name][-1] == pytest.approx(certified)
         assert (history.multipliers[name] >= 0).all()
     frame = history.to_dataframe("pandas")
     assert len(frame) == 2 * len(history.steps)

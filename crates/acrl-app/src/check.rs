@@ -50,7 +50,7 @@ pub fn check(name: &str, input: Input, options: &CheckOptions) -> Result<CheckRe
     }
 }
 
-/// Runs once, and returns the last multipliers and the epoch it settled on.
+/// Runs once, and returns the last multipliers and the final epoch.
 fn visit(problem: &FiniteProblem, task: &FiniteTask<'_>) -> Result<(Vec<Multipliers>, u64), Error> {
     let mut visited = std::collections::VecDeque::new();
     let mut observer = |event: &Event<'_>| {
@@ -71,8 +71,8 @@ fn visit(problem: &FiniteProblem, task: &FiniteTask<'_>) -> Result<(Vec<Multipli
     Ok((visited.into(), run.epoch))
 }
 
-/// The result of [`check`], which serialises as the object of `acrl check --json`. Slacks, B², ε, β and multipliers are
-/// in units of the rewards' ranges.
+/// The result of [`check`], which serialises as the object of `acrl check --json`. Slacks, B², ε and β are in units
+/// of the rewards' ranges; multipliers are shadow prices, as in the result of [`solve`](fn@crate::solve).
 #[derive(Debug, Serialize)]
 pub struct CheckReport {
     /// True if the requirements can be met.
@@ -87,13 +87,13 @@ pub struct CheckReport {
     pub end_components: usize,
     /// Least and largest value of each reward.
     pub ranges: Named<[f64; 2]>,
-    /// Requirements in conflict.
+    /// Irreducible set of requirements in conflict.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub conflict: Option<Vec<String>>,
     /// The optimal objective.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub objective: Option<f64>,
-    /// The optimal multipliers.
+    /// The optimal multipliers, in the units of the problem.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub multipliers: Option<Named<f64>>,
     /// Assumption (A1).
@@ -131,7 +131,7 @@ pub struct SlaterPolicy {
 pub struct Theory {
     /// B².
     pub squared_bound: f64,
-    /// Bound on the sum of the multipliers near the optimum.
+    /// Bound on Σ λ_i R_i/R₀ near the optimum.
     pub multiplier_bound: Option<f64>,
     /// Bias of the averages of an epoch, by its length.
     pub bias: Vec<Bias>,

@@ -22,7 +22,7 @@ use crate::{Context as _, Error, bail};
 
 /// Environment steps of a learner, unless they are given.
 const TRAIN_STEPS: u64 = 1_000_000;
-/// Short runs say little about methods that settle only on average.
+/// Short runs say little about methods that satisfy requirements only on average.
 pub(super) const STEPS: u64 = RunSettings::STEPS;
 /// Runs, where neither the problem nor the command line asks for several.
 pub(super) const RUNS: usize = 3;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use acrl::{Event, Observer};
 
-/// A request to stop, polled by long work, which then reports what it has. Clones share the request.
+/// Cancellation token, polled by long work, which then returns the results so far. Clones share the request.
 #[derive(Debug, Clone, Default)]
 pub struct Stop(Arc<AtomicBool>);
 
@@ -34,12 +34,12 @@ impl Observer for Stop {
     }
 }
 
-/// Receives the progress of long work, from any thread. Every method may be left out.
+/// Receives the progress of long work, from any thread. All methods have empty default implementations.
 pub trait Progress: Send + Sync {
     /// The work begins; `total` is its amount.
     fn begin(&self, _total: u64) {}
 
-    /// So much more is done.
+    /// Adds `amount` to the completed work, in the units of `total`.
     fn advance(&self, _amount: u64) {}
 
     /// The present state, in a few words.

@@ -1,4 +1,4 @@
-//! A file of events.
+//! Events as a file.
 
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
@@ -9,7 +9,7 @@ use acrl::{Event, Observer};
 use crate::control::Stop;
 use crate::{Context as _, Error};
 
-/// Events as JSON Lines.
+/// Observer that writes events to a file as JSON Lines.
 #[derive(Debug)]
 pub struct EventLog {
     file: BufWriter<File>,

@@ -21,8 +21,8 @@ use crate::control::{Control, Progress as _, Stop};
 use crate::event_log::EventLog;
 use crate::input::{FiniteExecutor, FiniteProblem, Input, SolvedPolicy, apply};
 use crate::options::{ExecutionOptions, InitMultipliers};
-use crate::run_folder::RunWriter;
 use crate::run_policy::{self, PolicyRun};
+use crate::run_writer::RunWriter;
 use crate::solve::objective_sign;
 use crate::{Context as _, Error, bail, ensure};
 
@@ -479,7 +479,7 @@ fn advice(report: &RunReport, problem: &FiniteProblem, task: &FiniteTask<'_>) ->
             ),
             _ => format!(
                 "The model has {parts} separate end components, and this run ended in one that does not meet {names}; \
-                 acrl solve gives the optimum on almost every path."
+                 acrl solve gives the optimum with probability 1."
             ),
         });
     }

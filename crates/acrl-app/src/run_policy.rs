@@ -20,7 +20,7 @@ use crate::occupancy::OccupancyGrid;
 use crate::options::InitMultipliers;
 use crate::plane::Plane;
 use crate::run::{Best, Run, RunFiles, RunOptions, epoch_advice};
-use crate::run_folder::RunWriter;
+use crate::run_writer::RunWriter;
 use crate::{Context as _, Error, ensure};
 
 pub(super) type Executions = Vec<Execution<Vec<f64>>>;

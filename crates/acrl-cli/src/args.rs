@@ -17,7 +17,7 @@ const STYLES: Styles = Styles::styled()
     .literal(AnsiColor::Cyan.on_default().effects(Effects::BOLD))
     .placeholder(AnsiColor::Cyan.on_default());
 
-/// Constrained reinforcement learning that keeps its promises.
+/// Constrained reinforcement learning with requirements enforced at run time.
 ///
 /// Specify constraints on long-run averages - maximise one reward while others stay above (or
 /// below) their bounds - and get the exact optimum, the price of every requirement, or an agent
@@ -34,8 +34,8 @@ Examples:
   acrl check monitoring                         assumptions and guarantees of the theorems
   acrl init monitoring -o my.toml               a commented problem file to edit
 
-Exit status: 0 fine; 1 a requirement is not met, or cannot be; 2 bad usage or input; 130 stopped by
-Ctrl-C or --time-limit before there was a result.")]
+Exit status: 0 success; 1 a requirement is not met, or cannot be; 2 bad usage or input; 130 stopped
+by Ctrl-C or --time-limit before there was a result.")]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -101,13 +101,13 @@ Examples:
   acrl solve queue --json
   acrl solve model.drn --minimize power --require 'queue<=2' --require 'drops<=0.01'
   acrl solve model.npz --maximize throughput --require 'power<=2'
-  acrl solve monitoring --require 'r1>=0.55' --require 'r2>=0.55'   (infeasible: names the conflict)
-  acrl solve big.npz --maximize output --require 'wear<=0.2' --time-limit 5m --log rounds.jsonl
+  acrl solve monitoring --require 'r1>=0.55' --require 'r2>=0.55'   (an irreducible conflict)
+  acrl solve big.npz --maximize output --require 'wear<=0.2' --time-limit 5m --log bounds.jsonl
   acrl solve monitoring --sweep 'r1>=0.1..0.6:20' --out-dir runs/sweep   (a curve, and a report)
   acrl solve queue --policy queue.safetensors && acrl run queue.safetensors   (execute the solution)
 
-With --time-limit, as with Ctrl-C, the best solution so far is given with its proven gap. With --sweep the exit
-status is 0 if the requirements can be met at one of the bounds.")]
+With --time-limit, as with Ctrl-C, the best solution so far is given with its proven gap. With
+--sweep the exit status is 0 if the requirements can be met at one of the bounds.")]
     Solve(SolveArgs),
 
     /// Train one policy for all multipliers on a continuous problem
@@ -141,8 +141,9 @@ Examples:
   acrl compare maintenance --runs 5 --json
   acrl compare wireless --methods a_crl,primal_dual --train-steps 2e6   (trains each method)
 
-By default it takes 3 runs of at least 200000 steps: baselines settle only on average.
-The exit status is that of A-CRL, on finite problems with the exact policy.")]
+The defaults are at least 3 runs of at least 200000 steps, because baselines satisfy requirements
+only on average. The exit status is 0 if A-CRL (on finite problems: with the exact policy) meets
+every requirement.")]
     Compare(CompareArgs),
 
     /// Reproduce the paper: every figure and claim, with a verdict on each
@@ -154,7 +155,7 @@ Examples:
   acrl reproduce --quick --json           one object: figures, claims, thresholds, verdicts
 
 The folder holds report.html, report.json, the figures as SVG and PNG, and their data as CSV.
-The exit status is 1 if a claim fails; one that deviates for a known reason does not fail.")]
+The exit status is 1 if a claim fails; one that deviates with a stated reason does not fail.")]
     Reproduce(ReproduceArgs),
 
     /// Check a finite problem: assumptions and guarantees of the theorems, epoch and step size
@@ -201,6 +202,10 @@ Examples:
 const FINITE: &str = "A problem file (.toml) with a finite environment or model, a model in Storm's explicit format \
                       (.drn) or as NumPy and SciPy arrays (.npz), or a bundled problem's name";
 
+/// The input of verbs on all problems, which train or solve the policies themselves.
+const PROBLEM: &str = "A problem file (.toml), a model in Storm's explicit format (.drn) or as NumPy and SciPy arrays \
+                       (.npz), or a bundled problem's name";
+
 /// The input and its specification.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Source {
@@ -217,8 +222,8 @@ pub(crate) struct Source {
     #[arg(long, value_name = "NAME")]
     minimize: Option<String>,
 
-    /// A requirement such as 'r1>=0.2' or 'queue<=4' (in quotes); replaces the problem's own on that reward
-    /// and side. May be given several times
+    /// A requirement such as 'r1>=0.2' or 'queue<=4' (in quotes); replaces the problem's bound of the same
+    /// reward and direction. May be given several times
     #[arg(long = "require", value_name = "CONDITION")]
     pub(crate) require: Vec<Requirement>,
 }
@@ -244,7 +249,7 @@ pub(crate) struct SolveArgs {
     pub(crate) source: Source,
 
     /// Stop at this relative gap between the certified bounds
-    #[arg(long, value_name = "G", allow_negative_numbers = true, default_value_t = 1e-6, value_parser = positive)]
+    #[arg(long, value_name = "G", allow_negative_numbers = true, default_value = "1e-6", value_parser = positive)]
     pub(crate) gap: f64,
 
     /// Time limit ('90', '90s', '5m' or '1h'); gives the best solution found and its proven gap
@@ -260,7 +265,7 @@ pub(crate) struct SolveArgs {
     #[arg(long, value_name = "POLICY", value_hint = clap::ValueHint::FilePath, value_parser = policy, conflicts_with = "sweep")]
     pub(crate) policy: Option<PathBuf>,
 
-    /// Write every round to this file as it happens, one JSON object a line
+    /// Write the bounds to this file after every iteration, one JSON object a line
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub(crate) log: Option<PathBuf>,
 
@@ -275,10 +280,6 @@ pub(crate) struct Execution {
     /// Steps of each run [default: the problem's, else 200000]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = count)]
     pub(crate) steps: Option<u64>,
-
-    /// Number of runs [default: the problem's, else 1]
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
-    pub(crate) runs: Option<u64>,
 
     /// Step size of the dual update, in units of the rewards' ranges [default: the problem's, else what a trained
     /// policy recommends, else 0.01 for a solved policy, else 0.5]
@@ -297,9 +298,9 @@ pub(crate) struct Execution {
 }
 
 impl Execution {
-    /// The options of a use case.
-    pub(crate) fn options(&self) -> ExecutionOptions {
-        let Self { steps, runs, step_size, epoch, tolerance } = *self;
+    /// The options of a use case, with a number of runs.
+    pub(crate) fn options(&self, runs: Option<u64>) -> ExecutionOptions {
+        let Self { steps, step_size, epoch, tolerance } = *self;
         ExecutionOptions { steps, runs, step_size, epoch, tolerance }
     }
 }
@@ -309,6 +310,11 @@ impl Execution {
 pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) source: Source,
+
+    /// Number of runs [default: the problem's, else 1]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub(crate) runs: Option<u64>,
+
     #[command(flatten)]
     pub(crate) execution: Execution,
 
@@ -321,14 +327,14 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "INIT", value_parser = init_multipliers)]
     pub(crate) init_multipliers: Option<InitMultipliers>,
 
-    /// Executor of a trained policy: 'policy' acts with π(s, λ); 'library' holds, for each epoch, the stored weights
-    /// whose measured averages are best at λ [default: whichever did better in calibration; with a fixed --epoch,
+    /// Executor of a trained policy: 'policy' acts with π(s, λ); 'library' acts during each epoch with the library
+    /// entry that maximises the Lagrangian at λ [default: whichever did better in calibration; with a fixed --epoch,
     /// policy]
     #[arg(long, value_name = "NAME", value_parser = executor)]
     pub(crate) executor: Option<Executor>,
 
     /// Time-share the policies of a solved mixture on a fixed schedule instead of following multipliers; a fixed
-    /// --epoch is the length of a round
+    /// --epoch is the period of the schedule
     #[arg(long)]
     pub(crate) time_sharing: bool,
 
@@ -378,7 +384,7 @@ pub(crate) struct TrainArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) learner: Option<Learner>,
 
-    /// What to train: a_crl (one policy for all multipliers), or a baseline to compare it with: fixed_weights,
+    /// What to train: a_crl (one policy for all multipliers), or a baseline: fixed_weights,
     /// dual_descent, primal_dual, pid_lagrangian or primal_averaging [default: the problem's, else a_crl]
     #[arg(long, value_name = "NAME")]
     pub(crate) method: Option<Method>,
@@ -402,9 +408,16 @@ pub(crate) struct TrainArgs {
 
 /// `acrl compare`.
 #[derive(Debug, Args)]
+#[command(mut_arg("input", |input| input.value_name("PROBLEM|MODEL").help(PROBLEM)))]
+#[command(mut_arg("steps", |steps| steps.help("Steps of each run [default: the problem's, at least 200000]")))]
 pub(crate) struct CompareArgs {
     #[command(flatten)]
     pub(crate) source: Source,
+
+    /// Number of runs [default: the problem's, at least 3]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub(crate) runs: Option<u64>,
+
     #[command(flatten)]
     pub(crate) execution: Execution,
 
@@ -430,7 +443,7 @@ pub(crate) struct CompareArgs {
 /// `acrl reproduce`.
 #[derive(Debug, Args)]
 pub(crate) struct ReproduceArgs {
-    /// Fewer runs and fewer interpretations of ambiguous settings; every figure and claim is still included
+    /// Fewer runs and fewer readings of settings that the paper leaves open; every figure and claim is still included
     #[arg(long)]
     pub(crate) quick: bool,
 

@@ -264,5 +264,5 @@ fn no_policy_is_written_for_infeasible_problems() {
     let folder = tempfile::tempdir().unwrap();
     let output = acrl_in(folder.path(), "solve monitoring --require r1>=0.9 --policy p.safetensors");
     assert!(output.status.code() == Some(1) && !folder.path().join("p.safetensors").exists());
-    assert!(stderr(&output).contains("there is no policy to write"));
+    assert!(stderr(&output).contains("no policy written to"));
 }

@@ -35,14 +35,14 @@
 //! # Known optimum
 //!
 //! Not known, and not 0: holding against gusts costs. Two controllers that go round the regions say what energy is at stake
-//! (measured, default arguments, in each region for 0.317 of the time): one that steers for the middle and holds there spends 0.142, one that
+//! (measured, default parameters, in each region for 0.317 of the time): one that steers for the middle and holds there spends 0.142, one that
 //! goes slowly and coasts inside 0.028. Requirements at 0.2 leave more to be saved.
 //!
 //! # Starting state
 //!
 //! Uniform in the box, at rest, with a gust from its stationary distribution.
 //!
-//! # Arguments
+//! # Parameters
 //!
 //! See [`DroneParameters`].
 //!

@@ -5,10 +5,6 @@
 //! Observations, actions and rewards of an environment that the caller steps. A policy that was trained in it embeds this
 //! description, so that it can be opened, checked and executed beside the environment.
 //!
-//! # States
-//!
-//! Hidden in the environment.
-//!
 //! # Actions
 //!
 //! A list of discrete and continuous parts.
@@ -21,19 +17,7 @@
 //!
 //! By name, each with its range.
 //!
-//! # Requirements
-//!
-//! None of its own.
-//!
-//! # Known optimum
-//!
-//! Not known.
-//!
-//! # Starting state
-//!
-//! The environment's.
-//!
-//! # Arguments
+//! # Parameters
 //!
 //! See [`ExternalParameters`].
 //!
@@ -126,7 +110,7 @@ impl External {
             if low.is_finite() && high.is_finite() && low < high {
                 return Ok(Interval::new(low, high));
             }
-            Err(CHECK.error(parameter, format!("[{low}, {high}]"), "two numbers, the first one less"))
+            Err(CHECK.error(parameter, format!("[{low}, {high}]"), "[low, high] with low < high"))
         };
         let observation = parameters.observation.iter().enumerate();
         let observation = observation
@@ -136,7 +120,7 @@ impl External {
         for (i, part) in parameters.action.iter().enumerate() {
             let parameter = format!("action[{i}]");
             let expected = "either 2 or more choices, or numbers low < high";
-            let wrong = |value: String| CHECK.error(parameter.clone(), value, expected);
+            let invalid = |value: String| CHECK.error(parameter.clone(), value, expected);
             action.push(match *part {
                 ExternalAction { choices: Some(n), low: None, high: None } if n >= 2 => {
                     ActionPart::Discrete(n)
@@ -146,15 +130,15 @@ impl External {
                     let high = high.unwrap_or(f64::INFINITY);
                     // A NaN is refused too.
                     if low.partial_cmp(&high) != Some(Ordering::Less) {
-                        return Err(wrong(format!("[{low}, {high}]")));
+                        return Err(invalid(format!("[{low}, {high}]")));
                     }
                     ActionPart::Continuous(Interval::new(low, high))
                 }
-                ExternalAction { choices: Some(n), .. } => return Err(wrong(format!("{n} choices"))),
+                ExternalAction { choices: Some(n), .. } => return Err(invalid(format!("{n} choices"))),
             });
         }
         if action.is_empty() {
-            return Err(CHECK.error("action", "a list of 0", "at least one part"));
+            return Err(CHECK.error("action", "empty", "at least one part"));
         }
         let names: Vec<String> = parameters.reward.iter().map(|reward| reward.name.clone()).collect();
         if let Some(twice) = (1..names.len()).find(|&i| names[..i].contains(&names[i])) {
@@ -181,25 +165,25 @@ impl External {
     /// The problem file of this environment with a specification.
     pub fn problem(&self, specification: &Specification) -> Result<String, toml::ser::Error> {
         #[derive(Serialize)]
-        struct Written<'a> {
-            environment: WrittenEnvironment<'a>,
+        struct ProblemDocument<'a> {
+            environment: EnvironmentSection<'a>,
             #[serde(skip_serializing_if = "Option::is_none")]
-            objective: Option<WrittenObjective<'a>>,
-            requirement: Vec<WrittenRequirement<'a>>,
+            objective: Option<ObjectiveSection<'a>>,
+            requirement: Vec<RequirementSection<'a>>,
         }
         #[derive(Serialize)]
-        struct WrittenEnvironment<'a> {
+        struct EnvironmentSection<'a> {
             kind: &'static str,
             #[serde(flatten)]
             parameters: &'a ExternalParameters,
         }
         #[derive(Serialize)]
-        struct WrittenObjective<'a> {
+        struct ObjectiveSection<'a> {
             reward: &'a str,
             direction: &'static str,
         }
         #[derive(Serialize)]
-        struct WrittenRequirement<'a> {
+        struct RequirementSection<'a> {
             reward: &'a str,
             name: &'a str,
             #[serde(skip_serializing_if = "Option::is_none")]
@@ -207,7 +191,7 @@ impl External {
             #[serde(skip_serializing_if = "Option::is_none")]
             at_most: Option<f64>,
         }
-        let objective = specification.objective().map(|objective| WrittenObjective {
+        let objective = specification.objective().map(|objective| ObjectiveSection {
             reward: &objective.reward,
             direction: match objective.goal {
                 Goal::Maximize => "maximize",
@@ -218,20 +202,19 @@ impl External {
             let (reward, name) = (requirement.reward(), requirement.name());
             let side = |direction| (requirement.direction() == direction).then(|| requirement.bound());
             let (at_least, at_most) = (side(Direction::AtLeast), side(Direction::AtMost));
-            WrittenRequirement { reward, name, at_least, at_most }
+            RequirementSection { reward, name, at_least, at_most }
         });
-        toml::to_string(&Written {
-            environment: WrittenEnvironment { kind: Self::KIND, parameters: &self.parameters },
+        toml::to_string(&ProblemDocument {
+            environment: EnvironmentSection { kind: Self::KIND, parameters: &self.parameters },
             objective,
             requirement: requirement.collect(),
         })
     }
 
-    /// The error of an attempt to step it.
-    fn outside() -> Error {
+    /// Error of an attempt to reset or step it.
+    fn cannot_step() -> Error {
         Error::Environment(
-            "it lives outside of this program: run the policy where the environment is, as with acrl.Agent in \
-             Python"
+            "the environment runs outside of this program: execute the policy beside it, as with acrl.Agent in Python"
                 .to_owned(),
         )
     }
@@ -243,9 +226,10 @@ impl VecEnv for External {
     }
 
     fn reset(&self, _: &mut BatchMatrix, _: usize, _: &mut Rng) -> Result<(), Error> {
-        Err(Self::outside())
+        Err(Self::cannot_step())
     }
 
+    // Never called: there is no state to observe, because `reset` fails.
     fn observe(&self, _: &BatchMatrix, _: &mut BatchMatrix) {}
 
     fn step(
@@ -255,7 +239,7 @@ impl VecEnv for External {
         _: &mut BatchMatrix,
         _: &mut [Rng],
     ) -> Result<(), Error> {
-        Err(Self::outside())
+        Err(Self::cannot_step())
     }
 }
 

@@ -31,15 +31,15 @@
 //!
 //! # Known optimum
 //!
-//! With the default arguments the largest output is 0.800033841654 ([`Maintenance::DEFAULT_OPTIMUM`]),
+//! With the default parameters the largest output is 0.800033841654 ([`Maintenance::DEFAULT_OPTIMUM`]),
 //! both requirements bind at the prices λ* ≈ (0.1633, 0.7678), and the best stationary policy
-//! randomises in the conditions 2 (run or repair) and 4 (run or replace).
+//! randomises in conditions 2 (run or repair) and 4 (run or replace).
 //!
 //! # Starting state
 //!
 //! A new machine.
 //!
-//! # Arguments
+//! # Parameters
 //!
 //! See [`MaintenanceParameters`].
 //!
@@ -60,21 +60,21 @@ parameters! {
     MaintenanceParameters {
         /// Levels of condition, K.
         levels: usize = 6, 2..=10_000;
-        /// How many of the worst levels count as poor: 1 to K − 1.
+        /// Number of the worst levels that count as poor: 1 to K − 1.
         poor_levels: usize = 2;
-        /// The probability that a run costs one level.
+        /// Probability that action `run` worsens the condition by one level.
         wear: f64 = 0.25, 0.0..=1.0;
-        /// The probability that a run costs two levels: 0 to 1 − `wear`.
+        /// Probability that action `run` worsens it by two levels: 0 to 1 − `wear`.
         shock: f64 = 0.05;
-        /// The share of the output that is lost in the worst condition.
+        /// Share of the output that is lost in the worst condition.
         loss: f64 = 0.2, 0.0..=1.0;
-        /// The probability that a repair helps.
+        /// Probability that action `repair` succeeds.
         repair_success: f64 = 0.6, 0.0..=1.0;
-        /// The levels won by a repair that helps.
+        /// Levels restored by a successful repair.
         repair_gain: usize = 2, 1..=10_000;
-        /// The cost of a repair.
+        /// Cost of action `repair`.
         repair_cost: f64 = 0.5, 0.0..=1e6;
-        /// The cost of a new machine.
+        /// Cost of action `replace`.
         replace_cost: f64 = 3.0, 0.0..=1e6;
     }
 }
@@ -113,8 +113,8 @@ impl Maintenance {
             let state = builder.state(level.to_string());
             let poor = if level + p.poor_levels >= p.levels { 1.0 } else { 0.0 };
             let output = 1.0 - p.loss * level as f64 / worst as f64;
-            let calm = (1.0 - p.wear - p.shock).max(0.0);
-            let run = [(level, calm), (worst.min(level + 1), p.wear), (worst.min(level + 2), p.shock)];
+            let no_wear = (1.0 - p.wear - p.shock).max(0.0);
+            let run = [(level, no_wear), (worst.min(level + 1), p.wear), (worst.min(level + 2), p.shock)];
             builder.choice(state, "run", &merged(&run), &[output, poor, 0.0]);
             let better = level.saturating_sub(p.repair_gain);
             let repair = [(better, p.repair_success), (level, 1.0 - p.repair_success)];

@@ -39,7 +39,7 @@
 //!
 //! R0.
 //!
-//! # Arguments
+//! # Parameters
 //!
 //! See [`MonitoringParameters`].
 //!

@@ -31,7 +31,7 @@
 //!
 //! # Known optimum
 //!
-//! With the default arguments the least effort is 0.008508015748 ([`Patrol::DEFAULT_OPTIMUM`]), at
+//! With the default parameters the least effort is 0.008508015748 ([`Patrol::DEFAULT_OPTIMUM`]), at
 //! the prices λ* ≈ (0.0274, 0.0272, 0.0272, 0.0256): drifting costs nothing, so the robot waits for
 //! slips to carry it out of a region and helps where that would take too long.
 //!
@@ -39,7 +39,7 @@
 //!
 //! The cell in the middle, (N/2, N/2).
 //!
-//! # Arguments
+//! # Parameters
 //!
 //! See [`PatrolParameters`].
 //!

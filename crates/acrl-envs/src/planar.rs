@@ -41,7 +41,7 @@
 //!
 //! Uniform in the box.
 //!
-//! # Arguments
+//! # Parameters
 //!
 //! See [`PlanarParameters`].
 //!

@@ -30,7 +30,7 @@
 //!
 //! # Known optimum
 //!
-//! With the default arguments the least power is 1.447336441206 ([`Queue::DEFAULT_OPTIMUM`]), both
+//! With the default parameters the least power is 1.447336441206 ([`Queue::DEFAULT_OPTIMUM`]), both
 //! requirements bind at the prices λ* ≈ (0.0353, 3.944), and the best stationary policy randomises in
 //! two states (3 and 8 jobs).
 //!
@@ -38,7 +38,7 @@
 //!
 //! The empty buffer.
 //!
-//! # Arguments
+//! # Parameters
 //!
 //! See [`QueueParameters`].
 //!

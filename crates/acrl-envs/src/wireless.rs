@@ -31,13 +31,13 @@
 //!
 //! Maximise sum_rate; power ≤ P/4; and each user's rate at least what equal turns at that power would give it
 //! whatever its channel is, E\[log₂(1 + (P/4) h_k/N)\]/K, rounded down to three digits: 0.443, 0.286 and 0.173 with the default
-//! arguments. Waiting for good moments gives each of them more, so there is slack.
+//! parameters. Waiting for good moments gives each of them more, so there is slack.
 //!
 //! # Known optimum
 //!
 //! What is best for weights w of the rewards is known in closed form, [`Wireless::optimal_action`]: for each user
 //! p from water-filling, then the user for whom that is worth most. Minimising the dual function over samples gives the largest sum rate with the
-//! default arguments, 1.632 ± 0.002 ([`Wireless::DEFAULT_OPTIMUM`]), at the prices
+//! default parameters, 1.632 ± 0.002 ([`Wireless::DEFAULT_OPTIMUM`]), at the prices
 //! λ* ≈ (0, 0, 0.303) of the rates and 0.895 of the power (a million samples, measured): the near users have more than
 //! they need, and what the far one must have costs sum rate.
 //!
@@ -45,7 +45,7 @@
 //!
 //! The stationary distribution: z_k complex normal.
 //!
-//! # Arguments
+//! # Parameters
 //!
 //! See [`WirelessParameters`].
 //!

@@ -31,7 +31,7 @@ pub struct Assumptions {
     /// Smallest T₀ with ε(T₀) ≤ C: long enough for the proof. `None` if it is longer than
     /// [`Assumptions::LONGEST`] or C is not positive.
     pub suggested_epoch: Option<u64>,
-    /// η B²/2 at the step size examined, times R₀: the promised loss without β.
+    /// η B²/2 at the step size examined, times R₀: the suboptimality bound without β.
     pub loss: f64,
 }
 

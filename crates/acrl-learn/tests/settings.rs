@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use acrl_envs::{Problem, ProblemError, Source, bundled};
-use acrl_learn::settings::Settings;
+use acrl_learn::settings::{Range, Settings};
 use acrl_learn::{
     ActorCriticConfig, BaselineConfig, Criterion, Learner, LearnerConfig, Method, PolicyGradientConfig,
     PpoConfig, TabularConfig, TrainSettings, WeightSampler,
@@ -147,13 +147,38 @@ fn every_wrong_setting_gets_an_error_of_one_sentence() {
     }
 }
 
+/// A number with separators of thousands.
+fn separated(n: u64) -> String {
+    let digits = n.to_string();
+    let groups: Vec<&[u8]> = digits.as_bytes().rchunks(3).rev().collect();
+    String::from_utf8(groups.join(&b',')).unwrap()
+}
+
+/// A range as the reference page writes it.
+fn notation(range: Range) -> String {
+    match range {
+        Range::Whole(low, 1_000_000_000_000_000..) => format!("integer ≥ {low}"),
+        Range::Whole(low, high) => format!("integer from {low} to {}", separated(high)),
+        Range::Open(low, f64::INFINITY) => format!("> {low}"),
+        Range::Open(low, high) => format!("({low}, {high})"),
+        Range::HalfOpen(low, high) => format!("({low}, {high}]"),
+        Range::Closed(low, f64::INFINITY) => format!("≥ {low}"),
+        Range::Closed(low, high) => format!("[{low}, {high}]"),
+        Range::ClosedOpen(low, high) => format!("[{low}, {high})"),
+        Range::Layers(widest) => format!("list of 1 to 8 integers from 1 to {}", separated(widest)),
+        Range::Nonnegative => "list of numbers ≥ 0".to_owned(),
+        Range::Word(words) => words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", "),
+        Range::Table(expected) => expected.replace('|', "\\|"),
+    }
+}
+
 /// A table of the settings of a learner.
 fn table<T: Settings + Default>(title: &str) -> String {
     let defaults = serde_json::to_value(T::default()).unwrap();
     let mut text = format!("## {title}\n\n| setting | default | range | purpose |\n|---|---|---|---|\n");
     for setting in T::SETTINGS {
         let default = setting.default.map_or_else(|| format!("`{}`", defaults[setting.key]), str::to_owned);
-        let (range, purpose) = (setting.range.expected().replace('|', "\\|"), setting.purpose.trim());
+        let (range, purpose) = (notation(setting.range), setting.purpose.trim());
         writeln!(text, "| `{}` | {default} | {range} | {purpose} |", setting.key).unwrap();
     }
     text

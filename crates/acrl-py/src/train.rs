@@ -62,7 +62,7 @@ impl Trainer {
         names: Vec<String>,
         ranges: Vec<(f64, f64)>,
         parts: Vec<(Option<usize>, f64, f64)>,
-        units: Vec<Option<f64>>,
+        scales: Vec<Option<f64>>,
         spaces: String,
         size: (usize, u64),
         settings: &str,
@@ -81,12 +81,12 @@ impl Trainer {
             action: parts.into_iter().map(part).collect(),
             reward: names
                 .into_iter()
-                .zip(&units)
-                .map(|(name, unit)| reward(name, unit.unwrap_or(1.0)))
+                .zip(&scales)
+                .map(|(name, scale)| reward(name, scale.unwrap_or(1.0)))
                 .collect(),
             spaces: Some(spaces),
         };
-        let given: Vec<bool> = units.iter().map(Option::is_some).collect();
+        let given: Vec<bool> = scales.iter().map(Option::is_some).collect();
         let environment = External::new(description.clone()).map_err(input)?;
         let task = VecTask::new(&environment, specification.clone()).map_err(input)?;
         let config = config(PpoConfig::external(size.0, size.1), settings)?;
@@ -179,7 +179,7 @@ impl Trainer {
 
     /// The environments to reset now, if they can be reset one by one.
     #[getter]
-    fn restarts<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<bool>> {
+    fn envs_to_reset<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<bool>> {
         lock(&self.0).state.training.restarts().to_pyarray(py)
     }
 
@@ -209,7 +209,7 @@ impl Trainer {
 
     /// The units in which rewards are normalised, by name.
     #[getter]
-    fn units<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+    fn scales<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let inner = lock(&self.0);
         let names = inner.state.description.reward.iter().map(|reward| reward.name.clone());
         named(py, &names.zip(inner.state.training.units()).collect())
@@ -401,7 +401,7 @@ impl Evaluation {
 
     /// True when everything has been measured.
     #[getter]
-    fn over(&self) -> bool {
+    fn done(&self) -> bool {
         lock(&self.evaluation).is_over()
     }
 

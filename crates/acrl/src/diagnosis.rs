@@ -77,7 +77,7 @@ pub struct ExactEvidence {
     pub feasible: bool,
     /// max_π min_i (V_i(π) − c_i)/R_i.
     pub slack: f64,
-    /// If they cannot be met: a minimal set of requirements in conflict.
+    /// If they cannot be met: an irreducible set of requirements in conflict.
     pub conflict: Vec<String>,
 }
 

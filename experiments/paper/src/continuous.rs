@@ -9,7 +9,7 @@ use acrl_report::{
 
 use crate::example_1::curve;
 use crate::runs::{CELLS, LAST, Watched, watch};
-use crate::{Found, Measured, Plan, Share};
+use crate::{ClaimMeasurement, ExperimentResult, ProgressShare, RunConfig};
 use acrl_app::{Error, ensure};
 
 /// Steps of each run.
@@ -22,25 +22,25 @@ pub(crate) fn arena() -> Result<Planar, Error> {
     Ok(Planar::new(PlanarParameters::default())?)
 }
 
-/// The paper's policy gradient, to the end or to Ctrl-C; it is this part of the share.
+/// The paper's policy gradient, to the end or to Ctrl-C; `part` of `progress` is its own.
 pub(crate) fn train(
     task: &VecTask<'_>,
     settings: PolicyGradientConfig,
     seed: u64,
-    share: &Share<'_>,
+    progress: &ProgressShare<'_>,
     part: f64,
 ) -> Result<RbfPolicy, Error> {
     let mut learner = PolicyGradient::new(task, settings, seed)?;
     while learner.iteration() < learner.iterations() {
-        ensure!(!share.stop.requested(), "stopped by Ctrl-C");
+        ensure!(!progress.stop.requested(), "stopped by Ctrl-C");
         learner.iterate(task)?;
-        share.reach(part * learner.iteration() as f64 / learner.iterations() as f64);
+        progress.set(part * learner.iteration() as f64 / learner.iterations() as f64);
     }
     Ok(learner.policy())
 }
 
 /// The learner's settings in words.
-pub(crate) fn said(settings: &PolicyGradientConfig) -> String {
+pub(crate) fn settings_text(settings: &PolicyGradientConfig) -> String {
     format!(
         "{} rollouts of {} steps, kernels on (s, lambda) in [0, 10]^2 x [0, 5]^4 one unit apart, sigma = {}, eta_theta = {} on the \
          total return",
@@ -52,30 +52,30 @@ pub(crate) fn said(settings: &PolicyGradientConfig) -> String {
 }
 
 /// The two figures and their claims.
-pub(crate) fn a_crl(plan: &Plan<'_>) -> Result<Found, Error> {
+pub(crate) fn a_crl(config: &RunConfig<'_>) -> Result<ExperimentResult, Error> {
     let arena = arena()?;
     let task = VecTask::new(&arena, arena.specification()?)?;
     let settings = PolicyGradientConfig::literal();
-    let policy = train(&task, settings, plan.seed, &plan.share, 0.4)?;
-    let runs = if plan.quick { RUNS.1 } else { RUNS.0 };
-    let watched = watch(&task, &policy, runs, STEPS, plan.seed, &plan.share, 0.4)?;
-    let training = said(&settings);
+    let policy = train(&task, settings, config.seed, &config.progress, 0.4)?;
+    let runs = if config.quick { RUNS.1 } else { RUNS.0 };
+    let watched = watch(&task, &policy, runs, STEPS, config.seed, &config.progress, 0.4)?;
+    let training = settings_text(&settings);
     let executing =
         format!("{training} (0.001 on the average); {runs} runs of {STEPS} steps, T0 = 1, eta_lambda = 0.01");
     let names = task.specification().names();
     let bounds = task.specification().bounds();
 
-    let one = settle(&task, &policy, &[5.0, 0.0, 0.0, 0.0], plan.seed)?;
-    let inside = settle(&task, &policy, &[4.0, 1.0, 1.0, 1.0], plan.seed)?;
-    let two = settle(&task, &policy, &[0.0, 5.0, 5.0, 0.0], plan.seed)?;
+    let one = settle(&task, &policy, &[5.0, 0.0, 0.0, 0.0], config.seed)?;
+    let inside = settle(&task, &policy, &[4.0, 1.0, 1.0, 1.0], config.seed)?;
+    let two = settle(&task, &policy, &[0.0, 5.0, 5.0, 0.0], config.seed)?;
     let (towards, beside) = approach(&arena, &task, &policy, &[5.0, 0.0, 0.0, 0.0], 0)?;
     let list = |shares: &[f64]| by_name(&names, shares);
-    let one_region = Measured::new("fig5-one")
+    let one_region = ClaimMeasurement::new("fig5-one")
         .with("share_of_time_in_red", one[0])
         .with("share_of_arrows_towards_red", towards)
         .with("distance_from_red_at_rest", beside)
         .with("share_of_time_in_red_at_4_1_1_1", inside[0])
-        .says(format!(
+        .description(format!(
             "shares of the time at lambda = [5, 0, 0, 0]: {}; {} of the arrows point towards red, and following them ends {} from \
              it on average; at [4, 1, 1, 1] the share of red is {}",
             list(&one),
@@ -84,48 +84,48 @@ pub(crate) fn a_crl(plan: &Plan<'_>) -> Result<Found, Error> {
             number(inside[0], 3)
         ))
         .settings(training.clone());
-    let two_regions = Measured::new("fig5-two")
+    let two_regions = ClaimMeasurement::new("fig5-two")
         .with("share_of_time_in_blue_or_green", two[1] + two[2])
-        .says(format!("shares of the time at lambda = [0, 5, 5, 0]: {}", list(&two)))
+        .description(format!("shares of the time at lambda = [0, 5, 5, 0]: {}", list(&two)))
         .settings(training);
     let mean = watched.mean();
     let worst = watched.worst();
-    let demand = Measured::new("fig5-demand")
+    let demand = ClaimMeasurement::new("fig5-demand")
         .with("pairs_in_the_wrong_order", wrong_pairs(&bounds, &mean))
-        .says(format!("mean shares of the time: {}", list(&mean)))
+        .description(format!("mean shares of the time: {}", list(&mean)))
         .settings(executing.clone());
     let outside = 1.0 - mean.iter().sum::<f64>();
-    let outside = Measured::new("fig5-outside")
+    let outside = ClaimMeasurement::new("fig5-outside")
         .with("share_of_time_outside", outside)
-        .says(format!("{} of the time is spent outside the regions", number(outside, 3)))
+        .description(format!("{} of the time is spent outside the regions", number(outside, 3)))
         .settings(executing.clone());
 
     let meet = watched.meeting(&bounds);
-    let all_runs = Measured::new("fig6-all-runs")
+    let all_runs = ClaimMeasurement::new("fig6-all-runs")
         .with("share_of_runs_that_meet_all", meet as f64 / runs as f64)
         .with("runs", runs as f64)
-        .says(format!("{meet} of {runs} runs meet all four; the worst of the runs: {}", list(&worst)))
+        .description(format!("{meet} of {runs} runs meet all four; the worst of the runs: {}", list(&worst)))
         .settings(executing.clone());
     let ratio = mean.iter().zip(&bounds).map(|(v, c)| v / c).fold(f64::INFINITY, f64::min);
-    let means = Measured::new("fig6-mean")
+    let means = ClaimMeasurement::new("fig6-mean")
         .with("smallest_ratio_to_the_bound", ratio)
-        .says(format!("mean shares of the time: {}; required: {}", list(&mean), list(&bounds)))
+        .description(format!("mean shares of the time: {}; required: {}", list(&mean), list(&bounds)))
         .settings(executing.clone());
-    let switching = Measured::new("fig6-switching")
+    let switching = ClaimMeasurement::new("fig6-switching")
         .with("changes_of_the_largest_multiplier", watched.first.changes as f64)
-        .says(format!("the largest multiplier changes {} times", watched.first.changes))
+        .description(format!("the largest multiplier changes {} times", watched.first.changes))
         .settings(executing.clone());
     let multipliers = watched.first.means.last().cloned().unwrap_or_default();
-    let order = Measured::new("fig6-order")
+    let order = ClaimMeasurement::new("fig6-order")
         .with("pairs_in_the_wrong_order", wrong_pairs(&bounds, &multipliers))
-        .says(format!("time-average multipliers of the first run: {}", list(&multipliers)))
+        .description(format!("time-average multipliers of the first run: {}", list(&multipliers)))
         .settings(executing);
     let pictures = vec![
         policy_figure(&arena, &task, &policy, &watched, runs)?,
         curves_figure(&names, &bounds, &watched, runs),
     ];
     let claims = vec![one_region, two_regions, demand, outside, all_runs, means, switching, order];
-    Ok(Found { figures: pictures, claims })
+    Ok(ExperimentResult { figures: pictures, claims })
 }
 
 /// Values with their names.

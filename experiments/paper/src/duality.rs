@@ -13,33 +13,33 @@ use acrl_learn::baselines::finite::primal_averaging::{
     occupancy_weighted, state_wise, trajectory_weighted, visits,
 };
 
-use crate::example_1::triple;
+use crate::example_1::format_values;
 use crate::finite::{EPOCH, ETA, THIRD, bundled_problem, monitoring, optimum};
-use crate::{Found, Measured, Plan};
+use crate::{ClaimMeasurement, ExperimentResult, RunConfig};
 use acrl_app::Error;
 use acrl_report::number;
 
 /// (O1): 61 × 61 weightings.
-pub(crate) fn o1(_: &Plan<'_>) -> Result<Found, Error> {
+pub(crate) fn o1(_: &RunConfig<'_>) -> Result<ExperimentResult, Error> {
     let (model, specification) = monitoring(THIRD)?;
     let task = FiniteTask::new(&model, &specification)?;
     let weightings = sweep(&task, square_grid(2, 3.0, 61)?, 1e-9)?;
     let feasible = weightings.iter().filter(|w| w.feasible).count();
     let soft = soft_policy(&task, &Multipliers::new(vec![1.0, 1.0])?, 0.1)?.values(&task)?;
-    let measured = Measured::new("o1")
+    let measured = ClaimMeasurement::new("o1")
         .with("feasible_weightings", feasible as f64)
         .with("weightings", weightings.len() as f64)
-        .says(format!(
+        .description(format!(
             "{feasible} of {} weightings on [0, 3]^2 are feasible; with an entropy bonus of 0.1 the one at (1, 1) has {}",
             weightings.len(),
-            triple(soft.as_slice())
+            format_values(soft.as_slice())
         ))
         .settings("c = 1/3, lambda on a grid of 61 x 61 points, exact maximisers, tolerance 1e-9".to_owned());
-    Ok(Found::of(vec![measured]))
+    Ok(ExperimentResult::of(vec![measured]))
 }
 
 /// (O2): dual descent with exact values, stopped anywhere.
-pub(crate) fn o2(_: &Plan<'_>) -> Result<Found, Error> {
+pub(crate) fn o2(_: &RunConfig<'_>) -> Result<ExperimentResult, Error> {
     const ITERATES: usize = 5_000;
     let (model, specification) = monitoring(THIRD)?;
     let task = FiniteTask::new(&model, &specification)?;
@@ -54,20 +54,20 @@ pub(crate) fn o2(_: &Plan<'_>) -> Result<Found, Error> {
             distance = distance.min(off);
         }
     }
-    let measured = Measured::new("o2")
+    let measured = ClaimMeasurement::new("o2")
         .with("feasible_iterates", feasible as f64)
         .with("distance_of_the_multipliers_from_1", distance)
-        .says(format!(
+        .description(format!(
             "{feasible} of {} iterates are feasible within 0.01; the last multipliers are within {} of 1",
             2 * ITERATES,
             number(distance, 2)
         ))
         .settings(format!("c = 1/3, {ITERATES} exact iterates each with eta = 0.05 and 0.5"));
-    Ok(Found::of(vec![measured]))
+    Ok(ExperimentResult::of(vec![measured]))
 }
 
 /// Theorem 2 on all finite problems that come with acrl.
-pub(crate) fn theorem_2(_: &Plan<'_>) -> Result<Found, Error> {
+pub(crate) fn theorem_2(_: &RunConfig<'_>) -> Result<ExperimentResult, Error> {
     let (mut largest, mut parts) = (0.0f64, Vec::new());
     for name in ["monitoring", "queue", "maintenance", "inline", "patrol"] {
         let (model, specification) = bundled_problem(name)?;
@@ -78,17 +78,17 @@ pub(crate) fn theorem_2(_: &Plan<'_>) -> Result<Found, Error> {
         largest = largest.max(gap);
         parts.push(format!("{name} {}", number(gap, 2)));
     }
-    let measured = Measured::new("theorem-2")
+    let measured = ClaimMeasurement::new("theorem-2")
         .with("largest_relative_gap", largest)
-        .says(format!("|D* - P*|/|P*|: {}", parts.join(", ")))
+        .description(format!("|D* - P*|/|P*|: {}", parts.join(", ")))
         .settings(
             "P* by column generation with certified bounds, D* the dual function at lambda*".to_owned(),
         );
-    Ok(Found::of(vec![measured]))
+    Ok(ExperimentResult::of(vec![measured]))
 }
 
 /// Proposition 1: no optimal policy acts outside Π(λ*).
-pub(crate) fn proposition_1(_: &Plan<'_>) -> Result<Found, Error> {
+pub(crate) fn proposition_1(_: &RunConfig<'_>) -> Result<ExperimentResult, Error> {
     let (mut checked, mut outside) = (0, 0);
     for name in ["monitoring", "queue", "maintenance", "inline"] {
         let (model, specification) = bundled_problem(name)?;
@@ -112,21 +112,21 @@ pub(crate) fn proposition_1(_: &Plan<'_>) -> Result<Found, Error> {
     let task = FiniteTask::new(&model, &specification)?;
     let all = optimal_actions(&task, &[1.0, 1.0, 1.0])?;
     let missing: usize = (0..model.states()).map(|s| model.choices(s).len() - all[s].len()).sum();
-    let measured = Measured::new("proposition-1")
+    let measured = ClaimMeasurement::new("proposition-1")
         .with("actions_outside", outside as f64)
         .with("actions_missing_at_equal_weights", missing as f64)
         .with("actions_checked", checked as f64)
-        .says(format!(
+        .description(format!(
             "{outside} of {checked} actions that optimal policies take are not maximal at lambda*; at (1, 1) {missing} of {} \
              actions of Example 1 are not",
             model.choice_count()
         ))
         .settings("the optimal mixtures of monitoring, queue, maintenance and inline".to_owned());
-    Ok(Found::of(vec![measured]))
+    Ok(ExperimentResult::of(vec![measured]))
 }
 
 /// Where Π(λ*) has one member, π(λ_k) ends there.
-pub(crate) fn unique_maximiser(plan: &Plan<'_>) -> Result<Found, Error> {
+pub(crate) fn unique_maximiser(config: &RunConfig<'_>) -> Result<ExperimentResult, Error> {
     let (model, specification) = loose_maintenance()?;
     let task = FiniteTask::new(&model, &specification)?;
     let actions = optimal_actions(&task, &[1.0, 0.0, 0.0])?;
@@ -145,21 +145,21 @@ pub(crate) fn unique_maximiser(plan: &Plan<'_>) -> Result<Found, Error> {
         }
         ControlFlow::Continue(())
     };
-    let mut rng = Rng::new(plan.seed);
+    let mut rng = Rng::new(config.seed);
     execute(&mut environment, &mut policy.clone(), &mut agent, 20_000, &mut rng, &mut observer)?;
     let mut elsewhere = 0;
     for lambda in lambdas.iter().skip(1_000) {
         elsewhere += usize::from(policy.actions(lambda)? != star);
     }
     let late = if unique && starts_elsewhere { elsewhere as f64 } else { f64::NAN };
-    let measured = Measured::new("unique-maximiser")
+    let measured = ClaimMeasurement::new("unique-maximiser")
         .with("late_epochs_elsewhere", late)
-        .says(format!(
+        .description(format!(
             "started at (3, 3), with another policy; in {elsewhere} of the last {} epochs the policy is not the optimal one",
             lambdas.len().saturating_sub(1_000)
         ))
         .settings("maintenance with both bounds at 0.9, T0 = 10, eta = 0.5, 2,000 epochs".to_owned());
-    Ok(Found::of(vec![measured]))
+    Ok(ExperimentResult::of(vec![measured]))
 }
 
 fn loose_maintenance() -> Result<(FiniteCmdp, Specification), Error> {
@@ -171,29 +171,29 @@ fn loose_maintenance() -> Result<(FiniteCmdp, Specification), Error> {
 }
 
 /// Primal averaging, as printed and by occupancy.
-pub(crate) fn primal_averaging(plan: &Plan<'_>) -> Result<Found, Error> {
+pub(crate) fn primal_averaging(config: &RunConfig<'_>) -> Result<ExperimentResult, Error> {
     const EPOCHS: u64 = 10_000;
     let (model, specification) = monitoring(THIRD)?;
     let task = FiniteTask::new(&model, &specification)?;
-    let visits = visits(&task, ETA, EPOCH, EPOCHS, &mut Rng::new(plan.seed))?;
+    let visits = visits(&task, ETA, EPOCH, EPOCHS, &mut Rng::new(config.seed))?;
     let printed = state_wise(&model, &visits.rules)?.values(&task)?;
     let weighted = trajectory_weighted(&model, &visits.choices)?.values(&task)?;
     let long_run = occupancy_weighted(&task, &visits.rules)?.values(&task)?;
     let short =
         |values: &Values| values.requirements().iter().map(|v| THIRD - v).fold(f64::NEG_INFINITY, f64::max);
     let settings = format!("c = 1/3, the policies of {EPOCHS} epochs, T0 = {EPOCH}, eta = {ETA}");
-    let by_state = Measured::new("primal-averaging")
+    let by_state = ClaimMeasurement::new("primal-averaging")
         .with("shortfall_by_state", short(&printed))
-        .says(format!("averaged state by state: {}", triple(printed.as_slice())))
+        .description(format!("averaged state by state: {}", format_values(printed.as_slice())))
         .settings(settings.clone());
-    let by_occupancy = Measured::new("primal-averaging-occupancy")
+    let by_occupancy = ClaimMeasurement::new("primal-averaging-occupancy")
         .with("shortfall_by_occupancy", short(&weighted))
         .with("distance_of_r0_from_a_third", (weighted.objective() - THIRD).abs())
-        .says(format!(
+        .description(format!(
             "weighted by the run's occupancy: {}; by the long-run occupancies of the policies: {} (epochs of 10 are biased)",
-            triple(weighted.as_slice()),
-            triple(long_run.as_slice())
+            format_values(weighted.as_slice()),
+            format_values(long_run.as_slice())
         ))
         .settings(settings);
-    Ok(Found::of(vec![by_state, by_occupancy]))
+    Ok(ExperimentResult::of(vec![by_state, by_occupancy]))
 }

@@ -5,11 +5,11 @@ use acrl_exact::{ExactPolicy, FiniteTask};
 use acrl_report::{Axis, Bound, Colour, Figure, Panel, Series, number};
 
 use crate::finite::{EPOCH, ETA, THIRD, Trajectory, monitoring, optimum, run};
-use crate::{Found, Measured, Plan, diagrams};
+use crate::{ClaimMeasurement, ExperimentResult, RunConfig, diagrams};
 use acrl_app::{Error, ensure};
 
 /// Fig. 1: the problem is what it is drawn as, and its optimum is known.
-pub(crate) fn problem(_: &Plan<'_>) -> Result<Found, Error> {
+pub(crate) fn problem(_: &RunConfig<'_>) -> Result<ExperimentResult, Error> {
     let (model, specification) = monitoring(THIRD)?;
     let task = FiniteTask::new(&model, &specification)?;
     let uniform: Vec<f64> = (0..model.states())
@@ -21,25 +21,25 @@ pub(crate) fn problem(_: &Plan<'_>) -> Result<Found, Error> {
     let values = task.values_of_randomised(&uniform)?;
     let distance = values.as_slice().iter().map(|v| (v - THIRD).abs()).fold(0.0, f64::max);
     let best = optimum(&task)?;
-    let measured = Measured::new("optimal-policy")
+    let measured = ClaimMeasurement::new("optimal-policy")
         .with("distance_from_a_third", distance)
         .with("distance_of_the_optimum", (best.objective - THIRD).abs())
         .with("optimum", best.objective)
-        .says(format!(
+        .description(format!(
             "the uniform policy has {}; the optimum is {}",
-            triple(values.as_slice()),
+            format_values(values.as_slice()),
             number(best.objective, 6)
         ))
         .settings("c = 1/3, exact".to_owned());
-    Ok(Found { figures: vec![diagrams::problem(&model)], claims: vec![measured] })
+    Ok(ExperimentResult { figures: vec![diagrams::problem(&model)], claims: vec![measured] })
 }
 
-/// Fig. 2: an execution that is taken up from (s, λ) goes on as if nothing had happened.
-pub(crate) fn augmented_state(plan: &Plan<'_>) -> Result<Found, Error> {
+/// Fig. 2: an execution that is resumed from (s, λ) equals the uninterrupted one.
+pub(crate) fn augmented_state(config: &RunConfig<'_>) -> Result<ExperimentResult, Error> {
     const STOP: usize = 500;
     let (model, specification) = monitoring(THIRD)?;
     let task = FiniteTask::new(&model, &specification)?;
-    let straight = run(&task, ETA, EpochLength::Fixed(EPOCH), 1_000 * EPOCH, plan)?;
+    let straight = run(&task, ETA, EpochLength::Fixed(EPOCH), 1_000 * EPOCH, config)?;
     ensure!(straight.multipliers.len() == 1_001, "the execution was stopped");
     // All that is kept of the first half is s and λ.
     let mut state = straight.states[STOP * EPOCH as usize] as usize;
@@ -47,7 +47,7 @@ pub(crate) fn augmented_state(plan: &Plan<'_>) -> Result<Found, Error> {
     let mut dynamics = DualDynamics::new(requirements, ETA, EpochLength::Fixed(EPOCH))?
         .with_multipliers(straight.multipliers[STOP].clone())?;
     let environment = Simulator::new(&model, specification.clone())?;
-    let (mut policy, mut rng) = (ExactPolicy::new(&task), Rng::new(plan.seed));
+    let (mut policy, mut rng) = (ExactPolicy::new(&task), Rng::new(config.seed));
     let mut rewards = Rewards::zeros(dynamics.len());
     let (mut k, mut difference) = (STOP, 0.0f64);
     while k < 1_000 {
@@ -59,24 +59,24 @@ pub(crate) fn augmented_state(plan: &Plan<'_>) -> Result<Found, Error> {
             difference = pairs.map(|(a, b)| (a - b).abs()).fold(difference, f64::max);
         }
     }
-    let measured = Measured::new("augmented-state")
+    let measured = ClaimMeasurement::new("augmented-state")
         .with("largest_difference", difference)
-        .says(format!(
-            "taken up at k = {STOP} from (s, lambda) alone, the multipliers of the next {} rollouts differ by {}",
+        .description(format!(
+            "resumed at k = {STOP} from (s, lambda) alone, the multipliers of the next {} rollouts differ by {}",
             1_000 - STOP,
             number(difference, 3)
         ))
         .settings(fig3_settings(1_000));
-    Ok(Found { figures: vec![diagrams::augmented_state()], claims: vec![measured] })
+    Ok(ExperimentResult { figures: vec![diagrams::augmented_state()], claims: vec![measured] })
 }
 
 /// Fig. 3 and what the text says about it.
-pub(crate) fn a_crl(plan: &Plan<'_>) -> Result<Found, Error> {
+pub(crate) fn a_crl(config: &RunConfig<'_>) -> Result<ExperimentResult, Error> {
     let (model, specification) = monitoring(THIRD)?;
     let task = FiniteTask::new(&model, &specification)?;
-    let trajectory = run(&task, ETA, EpochLength::Fixed(EPOCH), 1_000 * EPOCH, plan)?;
-    plan.share.reach(0.1);
-    let long = run(&task, ETA, EpochLength::Fixed(EPOCH), 100_000 * EPOCH, plan)?;
+    let trajectory = run(&task, ETA, EpochLength::Fixed(EPOCH), 1_000 * EPOCH, config)?;
+    config.progress.set(0.1);
+    let long = run(&task, ETA, EpochLength::Fixed(EPOCH), 100_000 * EPOCH, config)?;
     ensure!(
         trajectory.multipliers.len() == 1_001 && long.multipliers.len() == 100_001,
         "the execution was stopped"
@@ -84,13 +84,13 @@ pub(crate) fn a_crl(plan: &Plan<'_>) -> Result<Found, Error> {
     let distance = |trajectory: &Trajectory| {
         trajectory.execution.averages.as_slice().iter().map(|v| (v - THIRD).abs()).fold(0.0, f64::max)
     };
-    let average = Measured::new("fig3-average")
+    let average = ClaimMeasurement::new("fig3-average")
         .with("distance_after_1000_rollouts", distance(&trajectory))
         .with("distance_after_100000_rollouts", distance(&long))
-        .says(format!(
+        .description(format!(
             "averages of r0, r1, r2: {} after 1,000 rollouts, {} after 100,000",
-            triple(trajectory.execution.averages.as_slice()),
-            triple(long.execution.averages.as_slice())
+            format_values(trajectory.execution.averages.as_slice()),
+            format_values(long.execution.averages.as_slice())
         ))
         .settings(fig3_settings(1_000));
 
@@ -116,32 +116,35 @@ pub(crate) fn a_crl(plan: &Plan<'_>) -> Result<Found, Error> {
         }
         rules.push(rule);
     }
-    let rollouts = Measured::new("fig3-rollouts")
+    let rollouts = ClaimMeasurement::new("fig3-rollouts")
         .with("feasible_policies", f64::from(feasible as u32))
         .with("rollouts_at_a_third", f64::from(at_a_third as u32))
-        .says(format!(
+        .description(format!(
             "{feasible} of 1,000 policies are feasible; {at_a_third} of 1,000 rollouts average 1/3"
         ))
         .settings(fig3_settings(1_000));
     let crossings: Vec<usize> =
         (981..1_000).filter(|&k| crosses(&trajectory.multipliers, k, &rules)).collect();
-    let switch = Measured::new("fig3-switch")
+    let switch = ClaimMeasurement::new("fig3-switch")
         .with("epochs_that_disagree", f64::from(disagree as u32))
         .with("crossings_in_the_last_20", crossings.len() as f64)
-        .says(format!(
+        .description(format!(
             "the policy at R1 is that of lambda_1 in all but {disagree} rollouts; among the last 20 it crosses 1 upwards and \
              begins to stay at k = {}",
             crossings.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")
         ))
         .settings(fig3_settings(1_000));
-    let typo = Measured::new("typo-switch")
+    let typo = ClaimMeasurement::new("typo-switch")
         .with("share_of_stays_with_lambda_2_larger", second_larger as f64 / f64::from(stays).max(1.0))
-        .says(format!(
+        .description(format!(
             "of {stays} rollouts with a policy that stays at R1, lambda_2 is larger in {second_larger} and lambda_1 in \
              {first_larger}"
         ))
         .settings(fig3_settings(1_000));
-    Ok(Found { figures: vec![figure(&trajectory, &rules)], claims: vec![average, rollouts, switch, typo] })
+    Ok(ExperimentResult {
+        figures: vec![figure(&trajectory, &rules)],
+        claims: vec![average, rollouts, switch, typo],
+    })
 }
 
 /// Whether λ₁ goes from below 1 to above with rollout k, and the policy at R₁ begins to stay with it.
@@ -156,7 +159,7 @@ fn fig3_settings(rollouts: u64) -> String {
 }
 
 /// Three averages.
-pub(crate) fn triple(values: &[f64]) -> String {
+pub(crate) fn format_values(values: &[f64]) -> String {
     values.iter().map(|v| number(*v, 4)).collect::<Vec<_>>().join(" / ")
 }
 

@@ -1,6 +1,6 @@
 //! The experiments, and which figures and claims come out of each.
 
-use crate::{Found, Plan, continuous, duality, example_1, fig_4, fig_7, guarantees};
+use crate::{ExperimentResult, RunConfig, continuous, duality, example_1, fig_4, fig_7, guarantees};
 use acrl_app::Error;
 
 /// Something to run, and what comes out of it.
@@ -10,12 +10,17 @@ pub(crate) struct Experiment {
     pub(crate) claims: &'static [&'static str],
     /// How long it takes, about: in seconds of one core.
     pub(crate) units: u64,
-    pub(crate) run: fn(&Plan<'_>) -> Result<Found, Error>,
+    pub(crate) run: fn(&RunConfig<'_>) -> Result<ExperimentResult, Error>,
 }
 
 /// An experiment without figures that takes about a second.
-const EXPERIMENT: Experiment =
-    Experiment { what: "", figures: &[], claims: &[], units: 1, run: |_| Ok(Found::of(Vec::new())) };
+const EXPERIMENT: Experiment = Experiment {
+    what: "",
+    figures: &[],
+    claims: &[],
+    units: 1,
+    run: |_| Ok(ExperimentResult::of(Vec::new())),
+};
 
 /// All experiments.
 pub(crate) const EXPERIMENTS: &[Experiment] = &[

@@ -4,41 +4,41 @@ use acrl::{VecTask, execute_runs};
 use acrl_learn::{Baseline, BaselineConfig, LearnerConfig, Method, PolicyGradient, PolicyGradientConfig};
 use acrl_report::{Axis, Figure, Panel, Series, number};
 
-use crate::continuous::{STEPS, arena, by_name, coloured, said, share_panel, train};
+use crate::continuous::{STEPS, arena, by_name, coloured, settings_text, share_panel, train};
 use crate::runs::watch;
-use crate::{Found, Measured, Plan, Share};
+use crate::{ClaimMeasurement, ExperimentResult, ProgressShare, RunConfig};
 use acrl_app::{Error, ensure};
 
 /// η_λ.
 const ETA: f64 = 0.01;
 
 /// Primal-dual on the problem of Section IV.
-pub(crate) fn primal_dual(plan: &Plan<'_>) -> Result<Found, Error> {
+pub(crate) fn primal_dual(config: &RunConfig<'_>) -> Result<ExperimentResult, Error> {
     let arena = arena()?;
     let task = VecTask::new(&arena, arena.specification()?)?;
     let (names, bounds) = (task.specification().names(), task.specification().bounds());
     let settings = PolicyGradientConfig::literal();
-    let mut training = baseline(&task, plan.seed)?;
+    let mut training = baseline(&task, config.seed)?;
     let (mut iterations, mut multipliers, mut online) = (Vec::new(), Vec::new(), Vec::new());
     while training.iteration() < training.iterations() {
-        ensure!(!plan.share.stop.requested(), "stopped by Ctrl-C");
+        ensure!(!config.progress.stop.requested(), "stopped by Ctrl-C");
         training.iterate(&task)?;
         iterations.push((training.iteration() * settings.rollouts_per_iteration) as f64 / 1_000.0);
         multipliers.push(training.multipliers().to_vec());
         online.push(training.online()[1..].to_vec());
-        plan.share.reach(0.6 * training.iteration() as f64 / training.iterations() as f64);
+        config.progress.set(0.6 * training.iteration() as f64 / training.iterations() as f64);
     }
-    let runs = if plan.quick { 20 } else { 100 };
-    let watched = watch(&task, &training.policy(), runs, STEPS, plan.seed, &plan.share, 0.6)?;
+    let runs = if config.quick { 20 } else { 100 };
+    let watched = watch(&task, &training.policy(), runs, STEPS, config.seed, &config.progress, 0.6)?;
     let last = online.last().cloned().unwrap_or_default();
     let short = bounds.iter().zip(&last).map(|(c, v)| c - v).fold(f64::NEG_INFINITY, f64::max);
     let within: Vec<f64> = bounds.iter().map(|c| c - 0.005).collect();
     let meet = watched.meeting(&within);
     let list = |shares: &[f64]| by_name(&names, shares);
-    let measured = Measured::new("fig7-fails")
+    let measured = ClaimMeasurement::new("fig7-fails")
         .with("shortfall_while_it_trained", short)
         .with("share_of_runs_of_the_last_policy_that_meet_all", meet as f64 / runs as f64)
-        .says(format!(
+        .description(format!(
             "averages while it trained: {}; its last policy meets all four within 0.005 in {meet} of {runs} runs, mean {}",
             list(&last),
             list(&watched.mean())
@@ -75,7 +75,7 @@ pub(crate) fn primal_dual(plan: &Plan<'_>) -> Result<Found, Error> {
             share_panel(x, shares, &names, &bounds),
         ],
     );
-    Ok(Found { figures: vec![figure], claims: vec![measured] })
+    Ok(ExperimentResult { figures: vec![figure], claims: vec![measured] })
 }
 
 fn baseline(task: &VecTask<'_>, seed: u64) -> Result<Baseline, Error> {
@@ -85,44 +85,44 @@ fn baseline(task: &VecTask<'_>, seed: u64) -> Result<Baseline, Error> {
 }
 
 /// The numbers that are to be stored.
-pub(crate) fn storage(plan: &Plan<'_>) -> Result<Found, Error> {
+pub(crate) fn storage(config: &RunConfig<'_>) -> Result<ExperimentResult, Error> {
     let arena = arena()?;
     let task = VecTask::new(&arena, arena.specification()?)?;
     let settings = PolicyGradientConfig::literal();
-    let literal = PolicyGradient::new(&task, settings, plan.seed)?.policy().theta().len();
+    let literal = PolicyGradient::new(&task, settings, config.seed)?.policy().theta().len();
     let normalised =
-        PolicyGradient::new(&task, PolicyGradientConfig::default(), plan.seed)?.policy().theta().len();
-    let one = baseline(&task, plan.seed)?.policy().numbers();
+        PolicyGradient::new(&task, PolicyGradientConfig::default(), config.seed)?.policy().theta().len();
+    let one = baseline(&task, config.seed)?.policy().numbers();
     let sequence = one as f64 * settings.rollouts() as f64;
-    let measured = Measured::new("storage")
+    let measured = ClaimMeasurement::new("storage")
         .with("times_as_many_numbers", sequence / literal as f64)
         .with("numbers_of_one_policy_of_lambda", literal as f64)
         .with("numbers_of_the_sequence", sequence)
-        .says(format!(
+        .description(format!(
             "A-CRL stores {literal} numbers ({normalised} with normalised weights) and 4 multipliers; {} policies of {one} numbers \
              each are {sequence}",
             settings.rollouts()
         ))
         .settings("the kernels of Section IV; a policy that does not see lambda after each of 1,000,000 iterations".to_owned());
-    Ok(Found::of(vec![measured]))
+    Ok(ExperimentResult::of(vec![measured]))
 }
 
 /// η_θ = .001 on the total return, and a tenth of it.
-pub(crate) fn eta_theta(plan: &Plan<'_>) -> Result<Found, Error> {
+pub(crate) fn eta_theta(config: &RunConfig<'_>) -> Result<ExperimentResult, Error> {
     const READINGS: [f64; 2] = [1e-3, 1e-4];
     let arena = arena()?;
     let task = VecTask::new(&arena, arena.specification()?)?;
     let (names, bounds) = (task.specification().names(), task.specification().bounds());
     let literal = PolicyGradientConfig::literal();
     let (readings, runs, total_steps) =
-        if plan.quick { (1, 5, 6_000_000) } else { (2, 20, literal.total_steps) };
+        if config.quick { (1, 5, 6_000_000) } else { (2, 20, literal.total_steps) };
     let reading = |i: usize| PolicyGradientConfig { learning_rate: READINGS[i], total_steps, ..literal };
     let tried = execute_runs(readings, |i| -> Result<_, Error> {
         let settings = reading(i);
-        let hidden = Share::hidden(plan.share.stop);
-        let share = if i == 0 { &plan.share } else { &hidden };
-        let policy = train(&task, settings, plan.seed, share, 0.7)?;
-        let watched = watch(&task, &policy, runs, STEPS, plan.seed, share, 0.7)?;
+        let hidden = ProgressShare::hidden(config.progress.stop);
+        let progress = if i == 0 { &config.progress } else { &hidden };
+        let policy = train(&task, settings, config.seed, progress, 0.7)?;
+        let watched = watch(&task, &policy, runs, STEPS, config.seed, progress, 0.7)?;
         Ok((settings, watched.meeting(&bounds), watched.mean()))
     })?;
     let mut parts = Vec::new();
@@ -135,9 +135,12 @@ pub(crate) fn eta_theta(plan: &Plan<'_>) -> Result<Found, Error> {
     }
     let first = tried.first().map_or(0, |(_, meet, _)| *meet);
     let settings = reading(0);
-    let measured = Measured::new("eta-theta")
+    let measured = ClaimMeasurement::new("eta-theta")
         .with("share_of_runs_that_meet_all", first as f64 / runs as f64)
-        .says(parts.join("; "))
-        .settings(format!("{}; {runs} runs of {STEPS} steps, T0 = 1, eta_lambda = {ETA}", said(&settings)));
-    Ok(Found::of(vec![measured]))
+        .description(parts.join("; "))
+        .settings(format!(
+            "{}; {runs} runs of {STEPS} steps, T0 = 1, eta_lambda = {ETA}",
+            settings_text(&settings)
+        ));
+    Ok(ExperimentResult::of(vec![measured]))
 }

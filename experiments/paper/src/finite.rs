@@ -10,7 +10,7 @@ use acrl::{
 use acrl_envs::{Monitoring, MonitoringParameters, Problem, Source, bundled};
 use acrl_exact::{ExactPolicy, FiniteTask, Optimum, Solution, SolveOptions, solve};
 
-use crate::Plan;
+use crate::RunConfig;
 use acrl_app::{Context as _, Error, bail};
 
 /// c of Example 1.
@@ -49,7 +49,7 @@ pub(crate) fn optimum(task: &FiniteTask<'_>) -> Result<Optimum, Error> {
 }
 
 /// B² = sup ‖(r − c)/R‖².
-pub(crate) fn b2(task: &FiniteTask<'_>) -> f64 {
+pub(crate) fn range_squared_bound(task: &FiniteTask<'_>) -> f64 {
     let scaled = |v: Vec<f64>| v.iter().zip(task.scales()).map(|(r, s)| r / s).collect::<Vec<_>>();
     let bounds: Vec<f64> = task.bounds().iter().zip(task.scales()).map(|(c, s)| c / s).collect();
     squared_bound(task.reward_vectors().into_iter().map(scaled), &bounds)
@@ -65,10 +65,10 @@ pub(crate) struct Trajectory {
 }
 
 impl Trajectory {
-    /// The share of rollout k that was spent in a state, if epochs have so many steps.
+    /// The share of epoch k that was spent in a state, with `length` steps per epoch.
     pub(crate) fn share(&self, k: usize, length: u64, state: u32) -> f64 {
-        let rollout = self.states.iter().skip(k * length as usize).take(length as usize);
-        rollout.filter(|s| **s == state).count() as f64 / length as f64
+        let epoch = self.states.iter().skip(k * length as usize).take(length as usize);
+        epoch.filter(|s| **s == state).count() as f64 / length as f64
     }
 
     /// The largest certified shortfall, in units of ranges.
@@ -84,7 +84,7 @@ pub(crate) fn run(
     eta: f64,
     epoch: EpochLength,
     steps: u64,
-    plan: &Plan<'_>,
+    config: &RunConfig<'_>,
 ) -> Result<Trajectory, Error> {
     let requirements = task.specification().requirements().to_vec();
     let agent = Agent::builder(requirements).step_size(eta).epoch(epoch);
@@ -95,7 +95,7 @@ pub(crate) fn run(
         if let Event::Epoch(epoch) = event {
             multipliers.push(epoch.multipliers.clone());
         }
-        plan.share.stop.flow()
+        config.progress.stop.flow()
     };
     let mut exact = ExactPolicy::new(task);
     let mut states = Vec::with_capacity(steps as usize);
@@ -103,7 +103,7 @@ pub(crate) fn run(
         states.push(state as u32);
         exact.act(state, lambda, rng)
     };
-    let mut rng = Rng::new(plan.seed);
+    let mut rng = Rng::new(config.seed);
     let execution = execute(&mut environment, &mut policy, &mut agent, steps, &mut rng, &mut observer)?;
     if let Some(failure) = exact.failure() {
         return Err(failure.into());
@@ -118,11 +118,18 @@ mod tests {
     use acrl_learn::baselines::finite::fixed_weights::soft_policy;
 
     use super::*;
-    use crate::Share;
+    use crate::ProgressShare;
 
     fn simulate(task: &FiniteTask<'_>, eta: f64, epoch: EpochLength, steps: u64) -> Trajectory {
         let stop = acrl_app::Stop::default();
-        run(task, eta, epoch, steps, &Plan { quick: true, seed: 1, share: Share::hidden(&stop) }).unwrap()
+        run(
+            task,
+            eta,
+            epoch,
+            steps,
+            &RunConfig { quick: true, seed: 1, progress: ProgressShare::hidden(&stop) },
+        )
+        .unwrap()
     }
 
     fn slack(task: &FiniteTask<'_>) -> acrl_exact::Slack {
@@ -150,7 +157,7 @@ mod tests {
         let optimum = optimum(&task).unwrap();
         assert!(optimum.multipliers.as_slice().iter().all(|l| (l - 1.0).abs() < 1e-9));
         assert!(optimum.multipliers_are_unique());
-        assert!((b2(&task) - 5.0 / 9.0).abs() < 1e-12);
+        assert!((range_squared_bound(&task) - 5.0 / 9.0).abs() < 1e-12);
         let slack = slack(&task);
         assert!((slack.lower - 1.0 / 6.0).abs() < 1e-9);
         assert!(slack.mixture.len() > 1, "no deterministic policy attains it");

@@ -35,29 +35,29 @@ use self::experiments::{EXPERIMENTS, Experiment};
 /// An experiment of so many seconds of one core is a long one.
 const LONG: u64 = 10;
 
-/// How an experiment is to be run.
-struct Plan<'a> {
+/// Configuration of a run of an experiment.
+struct RunConfig<'a> {
     quick: bool,
     seed: u64,
-    share: Share<'a>,
+    progress: ProgressShare<'a>,
 }
 
-/// An experiment's part of the progress bar, and the wish to stop.
-struct Share<'a> {
+/// An experiment's part of the progress bar, and the request to stop.
+struct ProgressShare<'a> {
     control: Option<&'a Control>,
     units: u64,
     done: AtomicU64,
     stop: &'a Stop,
 }
 
-impl<'a> Share<'a> {
-    /// Of no bar.
+impl<'a> ProgressShare<'a> {
+    /// Without a bar.
     fn hidden(stop: &'a Stop) -> Self {
         Self { control: None, units: 0, done: AtomicU64::new(0), stop }
     }
 
-    /// So much of it is done.
-    fn reach(&self, part: f64) {
+    /// Sets the completed part, from 0 to 1.
+    fn set(&self, part: f64) {
         let now = (part.clamp(0.0, 1.0) * self.units as f64) as u64;
         let before = self.done.fetch_max(now, Ordering::Relaxed);
         if let Some(control) = self.control.filter(|_| now > before) {
@@ -66,45 +66,45 @@ impl<'a> Share<'a> {
     }
 }
 
-/// What came out of an experiment.
-struct Found {
+/// Figures and measurements of an experiment.
+struct ExperimentResult {
     figures: Vec<Figure>,
-    claims: Vec<Measured>,
+    claims: Vec<ClaimMeasurement>,
 }
 
-impl Found {
+impl ExperimentResult {
     /// Claims without a figure.
-    fn of(claims: Vec<Measured>) -> Self {
+    fn of(claims: Vec<ClaimMeasurement>) -> Self {
         Self { figures: Vec::new(), claims }
     }
 }
 
-/// What was measured about a claim.
-struct Measured {
+/// Measurement of a claim.
+struct ClaimMeasurement {
     id: &'static str,
     numbers: Vec<(String, f64)>,
     text: String,
     settings: String,
 }
 
-impl Measured {
+impl ClaimMeasurement {
     fn new(id: &'static str) -> Self {
         Self { id, numbers: Vec::new(), text: String::new(), settings: String::new() }
     }
 
-    /// A number that the threshold is about, or that is good to know.
+    /// Adds a number, which the threshold may be about.
     fn with(mut self, name: &str, value: f64) -> Self {
         self.numbers.push((name.to_owned(), value));
         self
     }
 
-    /// In words.
-    fn says(mut self, text: String) -> Self {
+    /// Sets the description.
+    fn description(mut self, text: String) -> Self {
         self.text = text;
         self
     }
 
-    /// What it takes to repeat it.
+    /// Sets the settings that reproduce it.
     fn settings(mut self, text: String) -> Self {
         self.settings = text;
         self
@@ -126,7 +126,7 @@ pub struct Reproduction {
     pub claims: Vec<ClaimEntry>,
     /// Number of claims that pass.
     pub passed: usize,
-    /// Number of claims that deviate for a known reason.
+    /// Number of claims that deviate with a stated reason.
     pub deviates: usize,
     /// Number of claims that fail.
     pub failed: usize,
@@ -173,7 +173,7 @@ pub struct ClaimEntry {
 }
 
 impl ClaimEntry {
-    fn new(measured: Measured, seed: u64) -> Result<Self, Error> {
+    fn new(measured: ClaimMeasurement, seed: u64) -> Result<Self, Error> {
         let claim = Claim::find(measured.id).with_context(|| format!("no claim '{}'", measured.id))?;
         let metrics: Named<f64> = measured.numbers.into_iter().collect();
         let verdict = claim.verdict(&metrics);
@@ -227,7 +227,7 @@ impl Wanted<'_> {
 /// What to reproduce, and where.
 #[derive(Debug, Clone)]
 pub struct ReproduceOptions {
-    /// Fewer runs and fewer interpretations of ambiguous settings.
+    /// Fewer runs and fewer readings of settings that the paper leaves open.
     pub quick: bool,
     /// These figures and claims only; none: all.
     pub only: Vec<String>,
@@ -245,24 +245,24 @@ pub fn reproduce(options: &ReproduceOptions, control: &Control) -> Result<Reprod
     create_folder(folder)?;
     let experiments: Vec<&Experiment> = EXPERIMENTS.iter().filter(|e| wanted.experiment(e)).collect();
     control.begin(experiments.iter().map(|e| e.units).sum());
-    let run = |experiment: &&Experiment| -> Result<Option<Found>, Error> {
+    let run = |experiment: &&Experiment| -> Result<Option<ExperimentResult>, Error> {
         if control.stop.requested() {
             return Ok(None);
         }
         control.message(experiment.what.to_owned());
-        let share = Share {
+        let progress = ProgressShare {
             control: Some(control),
             units: experiment.units,
             done: AtomicU64::new(0),
             stop: &control.stop,
         };
-        let plan = Plan { quick: *quick, seed, share };
-        let found = (experiment.run)(&plan);
+        let config = RunConfig { quick: *quick, seed, progress };
+        let found = (experiment.run)(&config);
         // What was cut short by Ctrl-C is no result, and no error either.
         if control.stop.requested() {
             return Ok(None);
         }
-        plan.share.reach(1.0);
+        config.progress.set(1.0);
         found.map(Some).with_context(|| experiment.what.to_owned())
     };
     // The short ones first, so that Ctrl-C leaves something.

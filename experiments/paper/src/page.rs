@@ -53,7 +53,7 @@ fn numbered(figure: Figure) -> Figure {
 fn verdicts(reproduction: &Reproduction) -> Table {
     let row =
         |claim: &ClaimEntry| vec![claim.says.into(), Cell::new(claim.id, Tone::Faint), claim.verdict.cell()];
-    let note = "deviates: not as in the paper, for a known reason that is given below";
+    let note = "deviates: not as in the paper, with the reason stated below";
     Table::new(["the paper says", "claim", "verdict"], reproduction.claims.iter().map(row), note)
 }
 

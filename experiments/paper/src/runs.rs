@@ -8,7 +8,7 @@ use acrl::{
 };
 use rayon::prelude::*;
 
-use crate::Share;
+use crate::ProgressShare;
 use acrl_app::{Context as _, Error, ensure};
 
 /// Cells of the occupation measure along a side.
@@ -106,7 +106,7 @@ pub(crate) fn watch<P: VecPolicy + Clone + Sync>(
     runs: usize,
     steps: u64,
     seed: u64,
-    share: &Share<'_>,
+    progress: &ProgressShare<'_>,
     from: f64,
 ) -> Result<Watched, Error> {
     let specification = task.specification();
@@ -137,14 +137,14 @@ pub(crate) fn watch<P: VecPolicy + Clone + Sync>(
                     let lambda = agents[0].multipliers().as_slice();
                     first.see(step, steps, moment, lambda);
                 }
-                let stop = step.is_multiple_of(1_000) && share.stop.requested();
+                let stop = step.is_multiple_of(1_000) && progress.stop.requested();
                 if stop { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             };
             let execution = VecExecution::new(task, &mut policy, vec![agent.clone(); num_envs], rngs, steps)?;
             let executions = execution.run(&mut EachStep(each))?;
-            ensure!(!share.stop.requested(), "stopped by Ctrl-C");
+            ensure!(!progress.stop.requested(), "stopped by Ctrl-C");
             let finished = 1 + done.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-            share.reach(from + (1.0 - from) * finished as f64 / parts as f64);
+            progress.set(from + (1.0 - from) * finished as f64 / parts as f64);
             Ok(Watched { executions, history, counts, first })
         })
         .collect::<Result<_, Error>>()?;

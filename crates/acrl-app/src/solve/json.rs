@@ -21,7 +21,7 @@ struct OptimalJson<'a> {
     status: &'static str,
     specification: &'a Specification,
     objective: Option<f64>,
-    /// The best that can be had on almost every path; differs where there are several end components.
+    /// The optimum with probability 1; differs where there are several end components.
     almost_sure: Option<f64>,
     bounds: [f64; 2],
     gap: f64,
@@ -56,7 +56,7 @@ pub(super) struct ShareJson {
 
 #[derive(Serialize)]
 pub(super) struct AloneJson {
-    /// The probability to settle there when the requirements are to be met on almost every path.
+    /// The probability to settle there when the requirements are to be met with probability 1.
     mass: Option<f64>,
     pub(super) objective: Option<f64>,
     values: Named<f64>,

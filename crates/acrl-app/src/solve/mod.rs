@@ -34,7 +34,7 @@ pub struct SolveResult {
     pub specification: Specification,
     /// The solution, in the signs of the paper.
     pub answer: Solution,
-    /// The optimum on almost every path, where there are several end components.
+    /// The optimum with probability 1, where there are several end components.
     pub almost_sure: Option<AlmostSure>,
     /// What each end component has of the expected optimum, where there are several.
     shares: Vec<Share>,
@@ -151,7 +151,7 @@ impl SolveResult {
                 ))
             })?,
             None => bail!(
-                "no policy is written to {}: stopped before it was known what can be had on almost every path",
+                "no policy is written to {}: stopped before the optimum with probability 1 was known",
                 path.display()
             ),
         };

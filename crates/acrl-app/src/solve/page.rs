@@ -28,7 +28,7 @@ impl SolveResult {
     fn optimum_lead(&self, optimum: &Optimum) -> String {
         match self.specification.objective() {
             Some(objective) => format!(
-                "The {} {}{} is {}, proven to within a share of {}.",
+                "The {} {}{} is {}, with a relative gap of {}.",
                 if self.sign() > 0.0 { "maximum" } else { "minimum" },
                 objective.reward,
                 if optimum.reached { "" } else { " found" },
@@ -46,7 +46,7 @@ impl SolveResult {
             blocks.push(Block::Figure(self.prices(optimum.multipliers.as_slice())));
         }
         if optimum.mixture.len() > 1 {
-            blocks.push(Block::Heading("Attained by switching between these policies".to_owned()));
+            blocks.push(Block::Heading("Attained by a mixture of deterministic policies".to_owned()));
             blocks.push(Block::Table(self.mixture_table(optimum)));
         }
         if self.end_components > 1 {
@@ -157,7 +157,7 @@ pub(crate) fn solver_facts(
 
 /// The remark on a conflict whose analysis was stopped.
 pub const ANALYSIS_STOPPED: &str =
-    "stopped before all was known about the conflict: the set may not be a smallest one";
+    "stopped before the analysis of the conflict was complete: the set may not be irreducible";
 
 /// The text for a bound that no relaxation of its own makes feasible.
 fn single_relaxation(conflict: &Conflict) -> String {

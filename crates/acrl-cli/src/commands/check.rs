@@ -11,7 +11,7 @@ use crate::output::{BAD, Cell, FAINT, GOOD, Output, STRONG, Table, number, style
 /// Checks and prints.
 pub(crate) fn run(args: &CheckArgs, global: &Global, output: &mut Output) -> anyhow::Result<ExitStatus> {
     let options = CheckOptions {
-        execution: args.execution.options(),
+        execution: args.execution.options(None),
         seed: global.seed,
         max_suboptimality: args.max_suboptimality,
     };
@@ -29,7 +29,7 @@ pub(crate) fn run(args: &CheckArgs, global: &Global, output: &mut Output) -> any
 
 fn print(report: &CheckReport, output: &mut Output) {
     let kind = if report.communicating {
-        "one end component: every mixture is attained on almost every path".to_owned()
+        "one end component: every mixture is attained with probability 1".to_owned()
     } else {
         format!("{} end components: a run ends in one of them", report.end_components)
     };

@@ -11,7 +11,7 @@ use crate::output::{FAINT, Output, number, report_line, styled};
 pub(crate) fn run(args: &CompareArgs, global: &Global, output: &mut Output) -> anyhow::Result<ExitStatus> {
     let (name, input) = (&args.source.input, args.source.open()?);
     let options = CompareOptions {
-        execution: args.execution.options(),
+        execution: args.execution.options(args.runs),
         seed: global.seed,
         train_steps: args.train_steps,
         methods: args.methods.clone(),

@@ -48,7 +48,7 @@ fn print(reproduction: &Reproduction, output: &mut Output) {
     }
     output.line("");
     output.line(format!(
-        "{} pass, {} deviate for a known reason, {} fail; report: {}/report.html",
+        "{} pass, {} deviate with a stated reason, {} fail; report: {}/report.html",
         reproduction.passed, reproduction.deviates, reproduction.failed, reproduction.folder
     ));
 }

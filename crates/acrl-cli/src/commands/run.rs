@@ -12,7 +12,7 @@ use crate::output::{BAD, FAINT, GOOD, Output, STRONG, count, number, report_line
 pub(crate) fn run(args: &RunArgs, global: &Global, output: &mut Output) -> anyhow::Result<ExitStatus> {
     let (name, input) = (&args.source.input, args.source.open()?);
     let options = RunOptions {
-        execution: args.execution.options(),
+        execution: args.execution.options(args.runs),
         seed: global.seed,
         init_multipliers: args.init_multipliers.clone(),
         executor: args.executor,

@@ -46,7 +46,7 @@ pub(crate) fn run(args: &SolveArgs, output: &mut Output) -> anyhow::Result<ExitS
             output.warn(&format!("stopped at a gap of {gap}, above the requested {wanted}"));
         }
         if solved.end_components > 1 && solved.almost_sure.is_none() {
-            output.warn("stopped before the optimum on almost every path was known");
+            output.warn("stopped before the optimum with probability 1 was known");
         }
     }
     if let Solution::Infeasible(conflict) = &solved.answer
@@ -62,7 +62,7 @@ pub(crate) fn run(args: &SolveArgs, output: &mut Output) -> anyhow::Result<ExitS
             solved.save_policy(path)?;
             output.note(&format!("policy: {}", path.display()));
         }
-        Some(path) => output.warn(&format!("there is no policy to write to {}", path.display())),
+        Some(path) => output.warn(&format!("infeasible: no policy written to {}", path.display())),
         None => {}
     }
     match &solved.answer {
@@ -81,7 +81,12 @@ pub(crate) fn run(args: &SolveArgs, output: &mut Output) -> anyhow::Result<ExitS
                 ),
             });
         }
-        Solution::Infeasible(conflict) => print_conflict(&solved, conflict, output),
+        Solution::Infeasible(conflict) => {
+            print_conflict(&solved, conflict, output);
+            if let Some(folder) = &args.out_dir {
+                output.line(report_line(folder));
+            }
+        }
     }
     Ok(ExitStatus::of(solved.feasible()))
 }
@@ -99,7 +104,7 @@ fn print_optimum(solved: &SolveResult, optimum: &Optimum, output: &mut Output) {
             if optimum.gap < 1e-12 {
                 "machine precision".to_owned()
             } else {
-                format!("within a share of {}", number(optimum.gap, 2))
+                format!("a relative gap of {}", number(optimum.gap, 2))
             },
             count(solved.model.states() as u64, "state"),
         )),
@@ -118,15 +123,14 @@ fn print_optimum(solved: &SolveResult, optimum: &Optimum, output: &mut Output) {
         output.table(&table);
         if !optimum.multipliers_are_unique() {
             for (name, (low, high)) in specification.names().iter().zip(&optimum.multiplier_ranges) {
-                let text =
-                    format!("{name}: any price from {} to {} is optimal", number(*low, 4), number(*high, 4));
+                let text = format!("{name}: price not unique, {} to {}", number(*low, 4), number(*high, 4));
                 output.line(styled(FAINT, text));
             }
         }
     }
     if optimum.mixture.len() > 1 {
         output.line("");
-        output.line("attained by switching between these policies:");
+        output.line("attained by a mixture of deterministic policies:");
         output.table(&solved.mixture_table(optimum));
     }
     if solved.end_components > 1 {
@@ -137,10 +141,10 @@ fn print_optimum(solved: &SolveResult, optimum: &Optimum, output: &mut Output) {
     if let Some(sure) = &solved.almost_sure {
         output.line(match (sure.objective, specification.objective()) {
             (Some(v), Some(o)) => {
-                format!("On almost every path the best is {} = {}.", o.reward, number(sign * v, 7))
+                format!("Optimum with probability 1: {} = {}.", o.reward, number(sign * v, 7))
             }
-            (Some(_), None) => "The requirements can be met on almost every path.".to_owned(),
-            (None, _) => "No policy meets the requirements on almost every path.".to_owned(),
+            (Some(_), None) => "The requirements can be met with probability 1.".to_owned(),
+            (None, _) => "No policy meets the requirements with probability 1.".to_owned(),
         });
     }
 }

@@ -37,7 +37,7 @@ pub(super) enum DualRule {
 }
 
 impl DualRule {
-    /// The rule of a baseline with m requirements, for so many rollouts.
+    /// The rule of a baseline with m requirements, for a training of `rollouts` rollouts.
     pub(super) fn new(config: &BaselineConfig, m: usize, rollouts: u64) -> Self {
         let eta = config.lambda_lr();
         match config.method {
@@ -48,10 +48,7 @@ impl DualRule {
             Method::PrimalDual | Method::PrimalAveraging => {
                 Self::Pid(PidLagrangian::new(PidGains::integral(eta), m))
             }
-            Method::PidLagrangian => {
-                let gains = config.lambda_lr.map_or(config.gains, |eta| config.gains.times(eta));
-                Self::Pid(PidLagrangian::new(gains, m))
-            }
+            Method::PidLagrangian => Self::Pid(PidLagrangian::new(config.gains.times(eta), m)),
         }
     }
 
@@ -63,11 +60,11 @@ impl DualRule {
         }
     }
 
-    pub(super) fn observe(&mut self, deficits: &[f64]) {
+    pub(super) fn update(&mut self, deficits: &[f64]) {
         match self {
             Self::Fixed(_) => {}
-            Self::Descent(rule) => rule.observe(deficits),
-            Self::Pid(rule) => rule.observe(deficits),
+            Self::Descent(rule) => rule.update(deficits),
+            Self::Pid(rule) => rule.update(deficits),
         }
     }
 }
@@ -79,7 +76,7 @@ pub(super) struct DualDescent {
     lambda_lr: f64,
     /// Rollouts of a round.
     round: u64,
-    /// Rollouts of the present round that are done.
+    /// Rollouts of the current round that are done.
     done: u64,
     /// Number k of completed rounds.
     rounds: u64,
@@ -91,7 +88,7 @@ pub(super) struct DualDescent {
 }
 
 impl DualDescent {
-    /// Begins at λ = 0, with so many rollouts per round.
+    /// Dual descent that starts at λ = 0, with `round` rollouts per round.
     fn new(lambda_lr: f64, round: u64, m: usize) -> Self {
         let zeros = vec![0.0; m];
         Self {
@@ -106,7 +103,7 @@ impl DualDescent {
     }
 
     /// Sums the second half of a round, and updates λ at its end.
-    fn observe(&mut self, deficits: &[f64]) {
+    fn update(&mut self, deficits: &[f64]) {
         self.done += 1;
         if 2 * self.done > self.round {
             self.sums.iter_mut().zip(deficits).for_each(|(sum, g)| *sum += g);
@@ -169,12 +166,12 @@ pub(super) struct PidLagrangian {
 }
 
 impl PidLagrangian {
-    /// Begins at λ = 0.
+    /// A controller that starts at λ = 0.
     fn new(gains: PidGains, m: usize) -> Self {
         Self { gains, smooth: None, integral: vec![0.0; m], multipliers: vec![0.0; m] }
     }
 
-    fn observe(&mut self, deficits: &[f64]) {
+    fn update(&mut self, deficits: &[f64]) {
         let PidGains { proportional, integral, derivative, smoothing } = self.gains;
         let smooth = self.smooth.get_or_insert_with(|| deficits.to_vec());
         for (i, g) in deficits.iter().enumerate() {
@@ -198,7 +195,7 @@ mod tests {
         let (mut sum, mut expected) = ([0.0; 2], [0.0f64; 2]);
         for n in 1..=1000 {
             let g = [0.4 - f64::from(n % 3 == 0), f64::from(n).sin()];
-            rule.observe(&g);
+            rule.update(&g);
             for i in 0..2 {
                 sum[i] += g[i];
                 expected[i] = (expected[i] + 0.3 * g[i]).max(0.0);
@@ -207,7 +204,7 @@ mod tests {
             }
             assert_eq!(rule.multipliers, expected);
         }
-        rule.observe(&[-1e9, -1e9]);
+        rule.update(&[-1e9, -1e9]);
         assert_eq!(rule.multipliers, [0.0, 0.0]);
     }
 
@@ -216,13 +213,13 @@ mod tests {
         let mut rule = DualDescent::new(2.0, 4, 1);
         for g in [9.0, 9.0, 0.1, 0.3] {
             assert_eq!(rule.multipliers, [0.0]);
-            rule.observe(&[g]);
+            rule.update(&[g]);
         }
         assert!((rule.multipliers[0] - 0.4).abs() < 1e-12);
-        [9.0, 9.0, -0.1, -0.1].iter().for_each(|g| rule.observe(&[*g]));
+        [9.0, 9.0, -0.1, -0.1].iter().for_each(|g| rule.update(&[*g]));
         assert!((rule.multipliers[0] - (0.4 - 0.2 / 2.0f64.sqrt())).abs() < 1e-12);
         let mut short = DualDescent::new(1.0, 0, 1);
-        short.observe(&[0.5]);
+        short.update(&[0.5]);
         assert_eq!(short.multipliers, [0.5]);
     }
 
@@ -230,19 +227,19 @@ mod tests {
     fn pid_terms_add_up() {
         let gains = PidGains { proportional: 2.0, integral: 0.5, derivative: 10.0, smoothing: 0.5 };
         let mut rule = PidLagrangian::new(gains, 1);
-        rule.observe(&[0.1]);
+        rule.update(&[0.1]);
         // No rise before the second rollout: 2·.1 + .5·.1.
         assert!((rule.multipliers[0] - 0.25).abs() < 1e-12);
-        rule.observe(&[0.3]);
+        rule.update(&[0.3]);
         // ḡ = .2, a rise of .1, I = .05 + .15: 2·.2 + .2 + 10·.1.
         assert!((rule.multipliers[0] - 1.6).abs() < 1e-12);
-        rule.observe(&[-0.2]);
+        rule.update(&[-0.2]);
         // ḡ = 0, no rise counts when it falls, I = .1.
         assert!((rule.multipliers[0] - 0.1).abs() < 1e-12);
-        rule.observe(&[-9.0]);
+        rule.update(&[-9.0]);
         assert_eq!(rule.multipliers, [0.0]);
-        // The integral did not go below 0, so it answers the next deficit at once.
-        rule.observe(&[9.0]);
+        // The integral did not go below 0, so it responds to the next deficit at once.
+        rule.update(&[9.0]);
         assert!(rule.integral[0] == 4.5);
         assert!(PidGains { smoothing: 0.0, ..gains }.check_ranges().is_err());
         assert!(gains.times(f64::NAN).check_ranges().is_err());

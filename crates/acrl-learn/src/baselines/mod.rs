@@ -5,18 +5,13 @@
 //! w = (1, λ)/(1 + Σλ), an update of the policy, and the rule for λ, given the deficits g = c − r̄ of that rollout, all
 //! in units of the rewards' ranges. Networks, budget and seeds are those of the learner it is compared with.
 //!
-//! | method | rule | guaranteed | not guaranteed |
-//! |---|---|---|---|
-//! | fixed weights | λ is given | a good policy for *these* weights | any requirement: there may be no such weights |
-//! | dual descent | λ by the deficit after a long training at each λ | λ near the optimal prices | that π(·) at these prices meets the requirements: maximisers at λ* need not |
-//! | primal-dual | λ ← \[λ + ηg\]₊ after each rollout | the averages *of the training*, short by λ/(ηn) | the final policy |
-//! | PID-Lagrangian | λ by deficit, its integral and its rise | as primal-dual up to the other two terms, with less overshoot | the final policy |
-//! | primal averaging | as primal-dual, with [`Snapshots`] of the policy | the mean over the snapshots, as far as λ stayed bounded | a single policy: it takes as many times the memory |
+//! Rules, and what each of them guarantees: `docs/training.md`, section "Baselines".
 //!
-//! Where one stationary policy can meet the requirements and is found on the way, as in `wireless`, all of them may work.
-//! Where behaviour has to be switched, as between regions that are far apart, only the last one can, if each policy acts for long.
+//! Where one stationary policy can meet the requirements and training finds it, as in `wireless`, all of them may work.
+//! Where behaviour has to be switched, as between regions that are far apart, only primal averaging can, because it
+//! executes one policy for 2,000 steps at a time.
 //!
-//! The executed policy draws its actions, as in training: the multipliers balanced the averages of drawn actions.
+//! The executed policy samples its actions, as in training: the multipliers balanced the averages of sampled actions.
 //!
 //! [`finite`] has the exact versions for finite models.
 
@@ -43,8 +38,8 @@ pub use snapshots::Snapshots;
 settings! {
     /// The settings of a baseline; multipliers are in units of the rewards' ranges.
     pub struct BaselineConfig {
-        /// The method.
-        method: Method = Method::PrimalDual; Range::Word(Method::WORDS);
+        /// Method; `a_crl`, which trains one policy for all multipliers, is none of the baselines.
+        method: Method = Method::PrimalDual, ("`a_crl`; in Rust `primal_dual`"); Range::Word(Method::WORDS);
         /// Learning rate η of the multipliers; of dual descent divided by √k in round k, of PID a factor of all gains.
         lambda_lr: Option<f64> = None, ("0.3; dual descent: 2; PID: 1"); POSITIVE;
         /// Fixed weights: λ, one number per requirement.
@@ -70,7 +65,11 @@ impl BaselineConfig {
     }
 
     fn lambda_lr(&self) -> f64 {
-        self.lambda_lr.unwrap_or(if self.method == Method::DualDescent { 2.0 } else { 0.3 })
+        self.lambda_lr.unwrap_or(match self.method {
+            Method::DualDescent => 2.0,
+            Method::PidLagrangian => 1.0,
+            _ => 0.3,
+        })
     }
 
     fn check(&self, m: usize) -> Result<(), LearnError> {
@@ -95,7 +94,7 @@ pub struct Baseline {
     bounds: Vec<f64>,
     names: Vec<String>,
     objective: bool,
-    /// Present state of the single trajectory of a policy gradient.
+    /// Current state of the single trajectory of a policy gradient.
     state: Vec<f64>,
     /// Means of r₀ … r_m over all rollouts so far, in units of ranges.
     online: Vec<f64>,
@@ -158,6 +157,7 @@ impl Baseline {
                 let before = self.clone();
                 self.iterate_gradient(task).inspect_err(|_| *self = before)?
             }
+            // PPO restores its networks itself.
             _ => self.iterate_ppo(task)?,
         };
         metrics.extend(reward_metrics(task, task.scales(), &means));
@@ -168,11 +168,14 @@ impl Baseline {
 
     /// An iteration of PPO.
     fn iterate_ppo(&mut self, task: &VecTask<'_>) -> Result<RolloutMetrics, LearnError> {
-        let (weights, left) = (self.weights(), self.left());
-        let Training::Ppo(learner) = &mut self.learner else { return Ok(Default::default()) };
-        let (update, means) = learner.iterate_at(task, &weights, left)?;
+        let (weights, progress_remaining) = (self.weights(), self.progress_remaining());
+        let Training::Ppo(learner) = &mut self.learner else {
+            let (method, learner) = (self.settings.method.name(), self.learner.learner());
+            return Err(LearnError::Learner { method, learner });
+        };
+        let (update, means) = learner.iterate_at(task, &weights, progress_remaining)?;
         let reward = weights.iter().zip(&means).map(|(w, r)| w * r).sum();
-        self.observe(&means);
+        self.dual_update(&means);
         let metrics = std::iter::once(("rollout/scalarized_reward".to_owned(), reward));
         Ok((metrics.chain(update.entries()).collect(), means))
     }
@@ -185,12 +188,12 @@ impl Baseline {
         loop {
             let (weights, single_trajectory) = (self.weights(), self.single_trajectory());
             let Training::PolicyGradient(learner) = &mut self.learner else { break };
-            let fresh = !single_trajectory && learner.rollouts() % 2 == 1;
-            let state = (!fresh).then_some(&mut self.state);
+            let reset = !single_trajectory && learner.rollouts() % 2 == 1;
+            let state = (!reset).then_some(&mut self.state);
             total += learner.learn(task, &weights, state, &mut means)?;
             count += 1.0;
-            if !fresh {
-                self.observe(&means);
+            if !reset {
+                self.dual_update(&means);
                 sums.iter_mut().zip(&means).for_each(|(sum, mean)| *sum += mean);
                 observed += 1.0;
             }
@@ -206,16 +209,16 @@ impl Baseline {
     }
 
     /// Updates λ and the averages by a rollout, and stores a snapshot where that is due.
-    fn observe(&mut self, means: &[f64]) {
+    fn dual_update(&mut self, means: &[f64]) {
         self.rollouts += 1;
         let share = 1.0 / self.rollouts as f64;
         self.online.iter_mut().zip(means).for_each(|(online, mean)| *online += share * (mean - *online));
         let deficits: Vec<f64> = self.bounds.iter().zip(&means[1..]).map(|(c, r)| c - r).collect();
-        self.rule.observe(&deficits);
+        self.rule.update(&deficits);
         if self.settings.method == Method::PrimalAveraging {
             let all = self.all_rollouts();
             if snapshots::is_due(self.rollouts, all, self.settings.snapshots) {
-                self.snapshots.push(self.current());
+                self.snapshots.push(self.snapshot());
             }
         }
     }
@@ -230,9 +233,9 @@ impl Baseline {
         weights
     }
 
-    /// Share of the learning rate that is left: it decreases to 0 in each round of dual descent, which is a training by
-    /// itself, is constant while snapshots are collected, and decreases once otherwise.
-    fn left(&self) -> f64 {
+    /// Share of the training that remains, which scales the learning rate: it decreases to 0 in each round of dual
+    /// descent, which is a training by itself, is 1 with primal averaging, and decreases once otherwise.
+    fn progress_remaining(&self) -> f64 {
         let rounds = match self.settings.method {
             Method::PrimalAveraging => return 1.0,
             Method::DualDescent => self.settings.rounds,
@@ -243,7 +246,7 @@ impl Baseline {
     }
 
     /// Whether all rollouts are one trajectory and λ is raw, as in the paper's Section IV: with the literal credit of a
-    /// policy gradient. Otherwise every other rollout starts anew, and the weights are normalised.
+    /// policy gradient. Otherwise every other rollout is reset, and the weights are normalised.
     fn single_trajectory(&self) -> bool {
         matches!(&self.learner, Training::PolicyGradient(learner) if learner.settings().credit == Credit::Total)
     }
@@ -257,18 +260,18 @@ impl Baseline {
         }
     }
 
-    /// The policy as it is now, which draws its actions.
-    fn current(&self) -> TrainedPolicy {
+    /// The current policy, which samples its actions.
+    fn snapshot(&self) -> TrainedPolicy {
         match self.learner.policy() {
             TrainedPolicy::Rbf(policy) => TrainedPolicy::Rbf(Box::new(policy.sampling(true))),
             policy => policy,
         }
     }
 
-    /// The policy to execute: the present one, or the snapshots.
+    /// The policy to execute: the current one, or the snapshots.
     pub fn policy(&self) -> TrainedPolicy {
         if self.snapshots.is_empty() {
-            return self.current();
+            return self.snapshot();
         }
         TrainedPolicy::Snapshots(Box::new(Snapshots::new(self.snapshots.clone())))
     }

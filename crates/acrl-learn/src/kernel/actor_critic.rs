@@ -29,7 +29,7 @@ settings! {
     /// The settings of actor and critic with kernels.
     #[derive(Copy)]
     pub struct ActorCriticConfig {
-        /// Environment steps of the training; a rollout takes one step more, for the value of its last state.
+        /// Environment steps of the training; not counted is one more per rollout, for the value of its last state.
         total_steps: u64 = 10_000_000; STEPS;
         /// Steps T of a rollout.
         n_steps: usize = 20; Range::Whole(1, 1_000_000);
@@ -47,8 +47,8 @@ settings! {
         critic_learning_rate: f64 = 0.5; POSITIVE;
         /// Standard deviation σ of actions, in half-widths of their interval if that is bounded.
         std: f64 = 1.0; POSITIVE;
-        /// Distribution of the weights to train on; no box.
-        weight_sampler: WeightSampler = WeightSampler::Simplex; Range::Word(WeightSampler::WORDS);
+        /// Distribution of the weights to train on.
+        weight_sampler: WeightSampler = WeightSampler::Simplex; Range::Word(WeightSampler::NORMALISED_WORDS);
         /// Kernels over states and multipliers, with normalised weights.
         kernels: RbfConfig = RbfConfig::default(); Range::Table("a table of weighting, state_nodes and weight_nodes");
     }

@@ -43,7 +43,7 @@ settings! {
     /// The settings of the policy gradient; those of the paper are [`literal`](Self::literal).
     #[derive(Copy)]
     pub struct PolicyGradientConfig {
-        /// Environment steps of the training; a rollout takes one step more, which scores its last state.
+        /// Environment steps of the training; not counted is one more per rollout, which scores its last state.
         total_steps: u64 = 20_000_000; STEPS;
         /// Steps T of a rollout.
         n_steps: usize = 20; Range::Whole(1, 1_000_000);

@@ -29,20 +29,20 @@ settings! {
         gae_lambda: f64 = 0.95; Range::Closed(0.0, 1.0);
         /// Clipping range ε of the probability ratio.
         clip_range: f64 = 0.2; Range::Open(0.0, 1.0);
-        /// Initial standard deviation of continuous actions, in half-widths of their interval.
+        /// Initial standard deviation σ of continuous actions, in half-widths of their interval.
         init_std: f64 = 0.6; Range::Open(0.0, 10.0);
-        /// Upper bound on that standard deviation at the end: the mean action is what is executed, so it must be good.
+        /// Upper bound on σ at the end of training; execution uses the mean action.
         final_std: f64 = 0.05; Range::Open(0.0, 10.0);
         /// Coefficient of the entropy of discrete actions.
         ent_coef: f64 = 0.0; Range::Closed(0.0, 1.0);
-        /// Lower bound on the standard deviation by which advantages are divided; smaller ones are noise.
+        /// Lower bound on the standard deviation by which advantages are divided (smaller deviations are treated as noise).
         min_advantage_std: f64 = 0.0; Range::Closed(0.0, 1.0);
         /// Largest norm of the gradient.
         max_grad_norm: f64 = 0.5; POSITIVE;
         /// Widths of the hidden layers.
         hidden_sizes: Vec<usize> = vec![64, 64]; Range::Layers(1024);
         /// Distribution of the weights to train on.
-        weight_sampler: WeightSampler = WeightSampler::DualTrajectory; Range::Word(WeightSampler::WORDS);
+        weight_sampler: WeightSampler = WeightSampler::DualTrajectory; Range::Word(WeightSampler::NORMALISED_WORDS);
     }
 }
 

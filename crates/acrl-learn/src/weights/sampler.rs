@@ -28,6 +28,8 @@ pub enum WeightSampler {
 impl WeightSampler {
     /// The words for them in problem files.
     pub const WORDS: &[&str] = &["dual_trajectory", "simplex", "faces", "box"];
+    /// The words for those that draw normalised weights.
+    pub(crate) const NORMALISED_WORDS: &[&str] = &["dual_trajectory", "simplex", "faces"];
 
     /// Refuses a box without interior.
     pub fn check(self) -> Result<(), LearnError> {

@@ -13,7 +13,7 @@ use crate::{Context as _, Error, bail, ensure};
 const EVENTS: &str = "events.jsonl";
 
 /// Creates a folder. To be called before the work begins, so that a folder that cannot be created costs no result.
-pub fn prepare(path: &Path) -> Result<(), Error> {
+pub fn create_folder(path: &Path) -> Result<(), Error> {
     std::fs::create_dir_all(path).with_context(|| format!("cannot create the folder {}", path.display()))
 }
 
@@ -47,7 +47,7 @@ impl RunWriter {
                 path.display()
             );
         }
-        prepare(path)?;
+        create_folder(path)?;
         let lock = RunFolder::lock(path)?;
         let mut log = EventLog::create(&path.join(EVENTS), stop)?;
         // A report that is there belongs to the run before.

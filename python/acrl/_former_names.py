@@ -9,7 +9,15 @@ from typing import Any, TypeVar
 
 from ._errors import UnknownNameError
 
-__all__ = ["ARGUMENTS", "ATTRIBUTES", "CLASSES", "SETTINGS", "VALUES", "names_renamed_arguments", "refuse_former_value"]
+__all__ = [
+    "ARGUMENTS",
+    "ATTRIBUTES",
+    "CLASSES",
+    "SETTINGS",
+    "VALUES",
+    "reject_renamed_arguments",
+    "reject_renamed_value",
+]
 
 #: Classes of the package.
 CLASSES = {
@@ -75,7 +83,7 @@ ATTRIBUTES = {
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
-def names_renamed_arguments(function: _Function) -> _Function:
+def reject_renamed_arguments(function: _Function) -> _Function:
     """Lets a function, or the constructor of a class, refuse a former keyword argument by its present name."""
     owner = function.__qualname__.removesuffix(".__init__")
     former = ARGUMENTS[owner]
@@ -91,7 +99,7 @@ def names_renamed_arguments(function: _Function) -> _Function:
     return checked  # type: ignore[return-value]
 
 
-def refuse_former_value(name: str, value: object) -> None:
+def reject_renamed_value(name: str, value: object) -> None:
     """Raises an error that gives the present value, if this is a former one."""
     new = VALUES[name].get(value) if isinstance(value, str) else None
     if new is not None:
