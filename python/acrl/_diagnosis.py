@@ -86,7 +86,7 @@ def _sentence(verdict: str, names: str, steps: int, by: str) -> str:
     nothing = "no policy" if by == "model" else "among all rewards observed in training, no mixture"
     return {
         "met": f"Met: {names}.",
-        "converging": f"Converging: {names} will be met with more steps.",
+        "converging": f"Converging: the multipliers of {names} no longer grow; take more steps.",
         "epoch_too_short": f"The multipliers of {names} keep growing: a change of behaviour takes longer than an "
         'epoch, or the policy is insufficient. Use epoch="auto" and more steps, or a longer epoch.',
         "policy_insufficient": f"Policy insufficient: no mixture of {averages} meets {names}; train it "

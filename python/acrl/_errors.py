@@ -1,6 +1,6 @@
 """The exceptions of the package, which the native half raises too."""
 
-__all__ = ["Error", "FileError", "InputError", "SolveError", "UnknownNameError"]
+__all__ = ["DivergedError", "Error", "FileError", "InputError", "SolveError", "UnknownNameError"]
 
 
 class Error(Exception):

@@ -493,7 +493,8 @@ fn advice(report: &RunReport, problem: &FiniteProblem, task: &FiniteTask<'_>) ->
             count(updates, "update")
         ),
         DiagnosisVerdict::Converging => format!(
-            "Converging: {names} will be met; more --steps will do (or a larger --step-size, which costs objective)."
+            "Converging: the multipliers of {names} no longer grow, so the certified shortfall decreases as 1/steps; take \
+             more --steps (or a larger --step-size, which costs objective)."
         ),
         DiagnosisVerdict::EpochTooShort => format!(
             "Epoch too short: the requirements are feasible, but the multipliers of {names} keep growing; use --epoch auto \

@@ -377,6 +377,9 @@ fn advice(report: &RunReport, plan: &Plan<'_>, input: &str) -> Option<String> {
             "Epoch too short: the averages of the policy would meet {names}, but the multipliers keep growing; use --epoch \
              auto or a longer --epoch."
         ),
-        DiagnosisVerdict::Converging => format!("Converging: {names} will be met; more --steps will do."),
+        DiagnosisVerdict::Converging => format!(
+            "Converging: the multipliers of {names} no longer grow, so the certified shortfall decreases as 1/steps; take \
+             more --steps."
+        ),
     })
 }

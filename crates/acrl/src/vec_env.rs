@@ -188,7 +188,7 @@ pub trait VecEnv: Send + Sync {
         &self.spaces().reward_names
     }
 
-    /// The range of each reward: a bound on |r| that is reached, or nearly so.
+    /// The interval \[low, high\] of each reward's values, attained or nearly so.
     fn reward_ranges(&self) -> &[Interval] {
         &self.spaces().reward_ranges
     }

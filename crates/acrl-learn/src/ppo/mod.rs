@@ -3,15 +3,15 @@
 //!
 //! The default learner. Its networks see the state and the normalised weights w = (1, λ)/(1 + Σλ), so that no
 //! multiplier is ever outside what they were trained on, and the reward is w·r. An iteration of [`Ppo`] is a
-//! rollout in parallel environments, generalised advantage estimation and a few epochs of clipped gradient steps
+//! rollout in parallel environments, generalised advantage estimation and a few passes of clipped gradient steps
 //! ([`Ppo::iterate`]). Beyond textbook PPO:
 //!
 //! - **Weight sampling.** Half of the environments run dual dynamics while they train, and so see the weights that an
 //!   execution will ask for ([`crate::weights`]).
 //! - **Vector-valued critic.** One value head per reward, and A = Σ w_i A_i: each head learns the value of one reward,
-//!   whatever the weights.
+//!   under π(·, w).
 //! - **Reset buffer.** States from which a reward was recently obtained are stored; part of the environments
-//!   restart there, so that sparse rewards keep appearing in the batch (cf. Go-Explore, Ecoffet et al. 2019).
+//!   restart there, so that sparse rewards keep appearing in the batch (cf. Go-Explore, Ecoffet et al. 2021).
 //! - **Average reward.** With [`Criterion::AverageReward`](crate::Criterion) the critic learns differential values
 //!   (Zhang & Ross 2021, Wan et al. 2021), see the module `average_reward`.
 //!
@@ -137,11 +137,12 @@ impl Ppo {
 
     /// One iteration: a rollout in every environment, and an update of the networks. Returns its metrics.
     ///
-    /// On an error the networks are as they were before the iteration.
+    /// If the environment fails, the networks are unchanged. If the update diverges, actor, critic and σ are as before
+    /// it, and the training can be resumed from a checkpoint.
     pub fn iterate(&mut self, task: &VecTask<'_>) -> Result<Named<f64>, LearnError> {
-        let left = (1.0 - self.iteration as f64 / self.iterations() as f64).max(0.0);
+        let progress_remaining = (1.0 - self.iteration as f64 / self.iterations() as f64).max(0.0);
         let mut scratch = self.scratch.take().unwrap_or_else(|| Scratch::new(task, self));
-        let update = self.rollout_and_update(task, &[], left, &mut scratch)?;
+        let update = self.rollout_and_update(task, &[], progress_remaining, &mut scratch)?;
         let rollout =
             update.named(&scratch.means, &scratch.buffer.weights, self.progress(), task.has_objective());
         let metrics = rollout.chain(reward_metrics(task, task.scales(), &scratch.overall)).collect();
@@ -150,7 +151,7 @@ impl Ppo {
     }
 
     /// One iteration of a policy π(s) at the weights w₀ … w_m, in units of the rewards' ranges and adding up to 1, with
-    /// the share `left` of the learning rate. Returns its metrics, and the means of r₀ … r_m in the same units.
+    /// the share `progress_remaining` of the learning rate. Returns its metrics, and the means of r₀ … r_m in the same units.
     ///
     /// Half of the environments continue across iterations, and the means are theirs; the others are reset after every
     /// rollout, so that the networks are trained on all states.
@@ -158,21 +159,21 @@ impl Ppo {
         &mut self,
         task: &VecTask<'_>,
         weights: &[f64],
-        left: f64,
+        progress_remaining: f64,
     ) -> Result<(UpdateMetrics, Vec<f64>), LearnError> {
         let mut scratch = self.scratch.take().unwrap_or_else(|| Scratch::new(task, self));
-        let update = self.rollout_and_update(task, weights, left, &mut scratch)?;
+        let update = self.rollout_and_update(task, weights, progress_remaining, &mut scratch)?;
         let means = scratch.overall.clone();
         self.scratch = Some(scratch);
         Ok((update, means))
     }
 
-    /// An iteration when the share `left` of the training is left; `weights` are those of a policy π(s).
+    /// An iteration; `progress_remaining` goes from 1 to 0 over the training, and `weights` are those of a policy π(s).
     fn rollout_and_update(
         &mut self,
         task: &VecTask<'_>,
         weights: &[f64],
-        left: f64,
+        progress_remaining: f64,
         scratch: &mut Scratch,
     ) -> Result<UpdateMetrics, LearnError> {
         let PpoConfig { n_steps, num_envs, learning_rate, .. } = self.settings;
@@ -192,14 +193,14 @@ impl Ppo {
         let Scratch { buffer, states, rewards_at, means, .. } = scratch;
         if let Some(curriculum) = &mut self.curriculum {
             curriculum.fill_reset_buffer(states, rewards_at, &mut self.rng);
-            self.networks.clamp_std_max(self.settings.max_std(left));
+            self.networks.clamp_std_max(self.settings.max_std(progress_remaining));
         }
 
-        // Generalised advantages, and epochs of clipped gradient steps.
+        // Values, generalised advantages, and `update_epochs` passes of clipped gradient steps over minibatches.
         self.networks.evaluate(buffer, 0..n_steps + 1);
-        self.networks.advantages(buffer, &self.settings, left);
+        self.networks.advantages(buffer, &self.settings, progress_remaining);
         self.iteration += 1;
-        let (learning_rate, rng) = (learning_rate * left, &mut self.rng);
+        let (learning_rate, rng) = (learning_rate * progress_remaining, &mut self.rng);
         let metrics = self.networks.update(buffer, &self.settings, learning_rate, self.iteration, rng)?;
 
         // The weights and states of the next rollout.
