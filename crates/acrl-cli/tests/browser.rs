@@ -119,7 +119,7 @@ impl Drop for View {
 fn snapshot(step: u64) -> String {
     let near = 0.2 + 0.3 / (1.0 + step as f64 / 1000.0);
     format!(
-        r#"{{"type":"snapshot","data":{{"steps":{step},"total":20000,"runs":20,"averages":[[{near},{},{}],[0.2,0.1,0.21]],"multipliers":[[1.5,1,2],[{near},0,1]],"shortfalls":[{near},0.01],"tolerances":[0.02,0.02]}}}}"#,
+        r#"{{"type":"snapshot","data":{{"steps":{step},"total":20000,"runs":20,"averages":[[{near},{},{}],[0.2,0.1,0.21]],"multipliers":[[1.5,1,2],[{near},0,1]],"certified_shortfalls":[{near},0.01],"tolerances":[0.02,0.02]}}}}"#,
         near - 0.05,
         near + 0.05
     )
