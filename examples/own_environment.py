@@ -88,7 +88,8 @@ def main(arguments: list[str] | None = None) -> acrl.Agent:
     for name, entry in agent.certificate.items():
         verdict = "is met" if entry.met else "is NOT met"
         print(
-            f"{name} {verdict}: average {entry.average:.4f}, certified shortfall {entry.certified_shortfall:.4f} of {entry.bound}"
+            f"{name} {verdict}: average {entry.average:.4f} of {entry.bound}, "
+            f"certified shortfall {entry.certified_shortfall:.4f}"
         )
     return agent
 

@@ -1,4 +1,4 @@
-"""Progress bars: where they are shown, and by which library."""
+"""Progress bars: where they are should_show, and by which library."""
 
 import io
 import sys
@@ -6,7 +6,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from acrl._progress import Progress, shown
+from acrl._progress import Progress, should_show
 
 
 class Terminal(io.StringIO):
@@ -17,16 +17,16 @@ class Terminal(io.StringIO):
 def test_default_is_a_terminal_or_a_notebook(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "IPython", raising=False)
     monkeypatch.setattr(sys, "stderr", io.StringIO())
-    assert not shown(None)
-    assert shown(True)
+    assert not should_show(None)
+    assert should_show(True)
     notebook: Any = ModuleType("IPython")
     notebook.get_ipython = type("ZMQInteractiveShell", (), {})
     monkeypatch.setitem(sys.modules, "IPython", notebook)
-    assert shown(None)
-    assert not shown(False)
+    assert should_show(None)
+    assert not should_show(False)
     monkeypatch.delitem(sys.modules, "IPython")
     monkeypatch.setattr(sys, "stderr", Terminal())
-    assert shown(None)
+    assert should_show(None)
 
 
 def test_plain_line_without_tqdm(monkeypatch: pytest.MonkeyPatch) -> None:
