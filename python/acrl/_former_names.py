@@ -73,10 +73,13 @@ ATTRIBUTES = {
     "Comparison": {"budget": "train_steps", "trainings": "train_seeds"},
     "Diagnosis": {"unseen": "unobserved_rewards"},
     "ExecutionDefaults": {"steering": "executor"},
+    "History": {"shortfalls": "certified_shortfalls"},
     "Iteration": {"figures": "metrics", "of": "total"},
     "Policy": {"advice": "execution_defaults", "hold": "action_repeat", "start": "init_multipliers"},
     "Relaxation": {"alone": "single"},
+    "RequirementCertificate": {"shortfall": "certified_shortfall"},
     "RequirementResult": {"certificate": "certified_shortfall"},
+    "Solution": {"certificate": "farkas_certificate"},
     "Run": {"course": "history", "fallbacks": "runs_on_library", "steering": "executor"},
 }
 

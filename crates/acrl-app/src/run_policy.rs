@@ -176,7 +176,7 @@ pub(super) struct Plan<'a> {
     pub(super) executor: Executor,
 }
 
-/// True if the weights are compared with those of the training after this step of so many.
+/// True if the weights of this step, out of all steps of the run, are compared with those of the training.
 pub(super) fn is_sampled(step: u64, steps: u64) -> bool {
     const INTERVAL: u64 = 997;
     step.is_multiple_of(INTERVAL) || step == steps

@@ -31,7 +31,7 @@ impl ExecutionDefaults {
         Self { step_size, epoch, executor: Executor::Policy }
     }
 
-    /// T₀ of a run of so many steps; `None` if its end is open, as that of an agent.
+    /// Initial T₀ of a run with this number of steps; `None` if its end is open, as that of an agent.
     ///
     /// With an objective, every switch of behaviour costs travel, and a shortfall of the requirements on the way grows as
     /// T₀/n. So the initial T₀ is proportional to the steps and to the tolerance of the run.

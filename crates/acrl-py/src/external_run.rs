@@ -23,7 +23,7 @@ pub(crate) struct ExternalRun {
 
 #[pymethods]
 impl ExternalRun {
-    /// Runs of a policy with the bounds of these requirements in so many environments. `name` is the policy's name.
+    /// Runs of a policy in parallel environments, with the bounds of these requirements. `name` is the policy's name.
     #[new]
     #[expect(clippy::too_many_arguments, reason = "called from one place")]
     fn new(

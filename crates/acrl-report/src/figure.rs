@@ -13,14 +13,14 @@ pub struct Figure {
     pub title: String,
     /// How to read it, in a sentence or two.
     pub caption: String,
-    /// Panels stand side by side in so many columns.
+    /// Number of columns of panels.
     pub columns: usize,
     /// The panels, row by row.
     pub panels: Vec<Panel>,
 }
 
 impl Figure {
-    /// A figure of panels in so many columns.
+    /// A figure with its panels in this number of columns.
     pub fn new(name: &str, title: &str, caption: &str, columns: usize, panels: Vec<Panel>) -> Self {
         let [name, title, caption] = [name, title, caption].map(str::to_owned);
         Self { name, title, caption, columns, panels }
