@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use acrl::Multipliers;
 use acrl::guarantees::{drift_holds, drift_radius, multiplier_bound, optimality_loss, squared_bound};
 
-use crate::evaluation::lu::Chain;
+use crate::evaluation::chain::Chain;
 use crate::tolerances::POSITIVE_SLACK;
 use crate::{ExactPolicy, FiniteTask, Optimum, Singular, Slack, SolveError, SolveOptions, most_slack};
 

@@ -51,7 +51,7 @@ pub use almost_sure::{
     AlmostSure, ComponentOptimum, ComponentSolution, Journey, almost_sure, almost_sure_observed,
 };
 pub use conflict::{Conflict, Relaxation};
-pub use evaluation::lu::Singular;
+pub use evaluation::chain::Singular;
 pub use exact_evidence::exact_evidence;
 pub use graph::Structure;
 pub use io::{drn, npz};

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use acrl::{Error, FiniteCmdp, Requirement, Specification, Values};
 
-use crate::evaluation::lu::Chain;
+use crate::evaluation::chain::Chain;
 use crate::graph::EndComponent;
 use crate::vector::dot;
 use crate::{Singular, Structure};

@@ -73,6 +73,8 @@ pub(crate) const UNKNOWN_CLASS: f64 = 1e-6;
 /// A longer expected return time of the reference state costs digits of the bias: a state that is
 /// visited more often becomes the reference.
 pub(crate) const LONG_CYCLE: f64 = 1e7;
+/// The reference state of a recurrent class is replaced if another one is visited this many times as often.
+pub(crate) const FREQUENT: f64 = 1e3;
 /// Damping of the iteration where a chain is periodic.
 pub(crate) const DAMPING: f64 = 0.7;
 /// An iteration makes progress while each pass reduces the error at least to this share.

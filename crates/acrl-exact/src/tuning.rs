@@ -5,6 +5,8 @@
 /// Models with at most this many states are priced exactly, by policy iteration at every λ: there a
 /// factorisation takes milliseconds.
 pub(crate) const EXACT_PRICING_STATES: usize = 300;
+/// Chains with at most this many states are eliminated without an analysis of their sparsity pattern.
+pub(crate) const SKYLINE_STATES: usize = 300;
 /// Default limit of pricing rounds.
 pub(crate) const MAX_ROUNDS: usize = 10_000;
 

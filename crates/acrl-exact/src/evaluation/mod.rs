@@ -1,12 +1,13 @@
 //! Policy evaluation: long-run averages and bias of a policy.
 //!
-//! [`lu`] evaluates any stationary policy of a small model by sparse LU factorisation. [`Evaluator`]
+//! [`chain`] evaluates any stationary policy of a small model, class by class. [`Evaluator`]
 //! evaluates deterministic policies of a large end component: by iteration where chains mix fast
 //! ([`iterate`]), else by elimination without subtractions ([`gth`]).
 
+pub(crate) mod chain;
 pub(crate) mod gth;
 mod iterate;
-pub(crate) mod lu;
+mod skyline;
 
 use crate::graph::EndComponent;
 use crate::tolerances::{NEVER, UNKNOWN_CLASS};
@@ -147,6 +148,8 @@ fn group_rewards(rewards: &[f64], begin: usize) -> Rhs {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::evaluation::gth::{Elimination, Workspace};
     use crate::test_models::whole_component;
@@ -229,7 +232,7 @@ mod tests {
             })
             .collect();
         let graph = Graph::symmetric(n as usize, |s| &rows[s].0);
-        let symbolic = Symbolic::new(&graph, usize::MAX).unwrap();
+        let symbolic = Arc::new(Symbolic::new(&graph, usize::MAX).unwrap());
         let row = |s: usize| (&rows[s].0[..], &rows[s].1[..]);
         let elimination = Elimination::new(&symbolic, row, 30, &mut Workspace::default());
         let reward = |s: usize| if s == 7 { 0.5 } else { 0.3 };

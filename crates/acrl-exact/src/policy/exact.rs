@@ -2,7 +2,7 @@
 
 use acrl::{FinitePolicy, Multipliers, Rng};
 
-use crate::evaluation::lu::Chain;
+use crate::evaluation::chain::Chain;
 use crate::pricing::maximise_from;
 use crate::tolerances::{GAIN_ROUNDING, TIE};
 use crate::tuning::CONE_MEMORY;

@@ -7,6 +7,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::sync::Arc;
 
 use acrl::FiniteCmdp;
 
@@ -71,7 +72,7 @@ fn stationary<'m>(
         class.iter().map(|&s| row(s).0.iter().map(|&t| position[t as usize]).collect()).collect();
     let own = |i: usize| (&targets[i][..], row(class[i]).1);
     let graph = Graph::symmetric(class.len(), |i| &targets[i]);
-    let symbolic = Symbolic::new(&graph, REDIRECT_FACTOR_BUDGET)?;
+    let symbolic = Arc::new(Symbolic::new(&graph, REDIRECT_FACTOR_BUDGET)?);
     let elimination = Elimination::new(&symbolic, own, 0, &mut Workspace::default());
     let visits = elimination.visits(own);
     let total: f64 = visits.iter().sum();

@@ -4,7 +4,7 @@
 use acrl::{FiniteCmdp, Multipliers, Values};
 
 use super::{Column, ColumnPolicy, Priced, PricingOracle, Request};
-use crate::evaluation::lu::Chain;
+use crate::evaluation::chain::Chain;
 use crate::tolerances::{BIAS_ROUNDING, GAIN_ROUNDING, TIE};
 use crate::tuning::{POLICY_ITERATIONS, STAGE_REPETITIONS};
 use crate::vector::{dot, largest};

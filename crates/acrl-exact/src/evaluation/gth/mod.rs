@@ -24,6 +24,8 @@ pub(crate) mod ordering;
 mod solve;
 mod symbolic;
 
+use std::sync::Arc;
+
 use acrl::Rng;
 use rayon::prelude::*;
 
@@ -47,7 +49,7 @@ pub(crate) type Rhs = [f64; RHS];
 
 /// Evaluator of policies by elimination.
 pub(super) struct GthEvaluator {
-    symbolic: Symbolic,
+    symbolic: Arc<Symbolic>,
     workspace: Workspace,
     /// State in which the last simulation ended.
     at: usize,
@@ -58,7 +60,13 @@ pub(super) struct GthEvaluator {
 
 impl GthEvaluator {
     pub(super) fn new(symbolic: Symbolic) -> Self {
-        Self { symbolic, workspace: Workspace::default(), at: 0, rng: Rng::new(0), counts: Vec::new() }
+        Self {
+            symbolic: Arc::new(symbolic),
+            workspace: Workspace::default(),
+            at: 0,
+            rng: Rng::new(0),
+            counts: Vec::new(),
+        }
     }
 
     /// Eliminates from a reference state that the policy visits often. If that turns out to be transient,

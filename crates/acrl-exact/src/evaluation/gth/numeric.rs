@@ -1,7 +1,7 @@
 //! Numeric elimination of a chain, supernode by supernode along the assembly tree.
 
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rayon::prelude::*;
 
@@ -11,8 +11,8 @@ use crate::simd::vectorised;
 use crate::tuning::CHUNK;
 
 /// Factors of an eliminated chain.
-pub(crate) struct Elimination<'p> {
-    pub(super) symbolic: &'p Symbolic,
+pub(crate) struct Elimination {
+    pub(super) symbolic: Arc<Symbolic>,
     /// Of each supernode: its rows of the eliminated chain, with the multipliers in the lower triangle, and
     /// then the multipliers of its later neighbours.
     factors: Vec<f64>,
@@ -45,19 +45,19 @@ struct SubtreeWorkspace {
     runs: Vec<Run>,
 }
 
-impl<'p> Elimination<'p> {
+impl Elimination {
     /// Eliminates the chain whose transitions from state s are `row(s)`. The reference state is made the root
     /// of its class. The choice matters, because the bias is measured from the root: if the chain returns
     /// there once in 10²⁰ steps, only rounding is left of it.
     pub(crate) fn new<'m>(
-        symbolic: &'p Symbolic,
+        symbolic: &Arc<Symbolic>,
         row: impl Fn(usize) -> (&'m [u32], &'m [f64]),
         reference: usize,
         workspace: &mut Workspace,
     ) -> Self {
         let row = |s: usize| if s == reference { (&[][..], &[][..]) } else { row(s) };
         let mut this = Self {
-            symbolic,
+            symbolic: symbolic.clone(),
             factors: std::mem::take(&mut workspace.factors),
             inverse: std::mem::take(&mut workspace.inverse),
             reference,
@@ -112,6 +112,12 @@ impl<'p> Elimination<'p> {
         (workspace.factors, workspace.inverse) = (self.factors, self.inverse);
     }
 
+    /// States that are roots besides the reference state: where the chain is never left in floating point.
+    pub(crate) fn other_roots(&self) -> impl Iterator<Item = usize> + '_ {
+        let state = |position: usize| self.symbolic.order[position] as usize;
+        self.roots().into_iter().map(state).filter(|s| *s != self.reference)
+    }
+
     /// Positions of the roots, ascending: one for each recurrent class.
     fn roots(&self) -> Vec<usize> {
         (0..self.inverse.len()).filter(|&j| self.inverse[j] == 0.0).collect()
@@ -119,7 +125,7 @@ impl<'p> Elimination<'p> {
 
     /// Factors of a supernode: its own rows, and the multipliers of its later neighbours.
     pub(super) fn factors(&self, f: usize) -> (&[f64], &[f64]) {
-        let symbolic = self.symbolic;
+        let symbolic = &*self.symbolic;
         let k = (symbolic.first[f + 1] - symbolic.first[f]) as usize;
         let size = k + symbolic.rows(f).len();
         self.factors[symbolic.offset[f]..symbolic.offset[f + 1]].split_at(k * size)
@@ -131,7 +137,7 @@ impl<'p> Elimination<'p> {
         row: impl Fn(usize) -> (&'m [u32], &'m [f64]),
         reward: impl Fn(usize) -> Rhs + Sync,
     ) -> Evaluation {
-        let symbolic = self.symbolic;
+        let symbolic = &*self.symbolic;
         let (order, reference) = (&symbolic.order, symbolic.position[self.reference] as usize);
         let with_time = |s: usize| {
             let mut r = reward(s);
@@ -379,9 +385,9 @@ mod tests {
         std::array::from_fn(|k| ((s * 7 + k * 13) % 11) as f64 / 11.0)
     }
 
-    fn analyse(rows: &[Row]) -> Symbolic {
+    fn analyse(rows: &[Row]) -> Arc<Symbolic> {
         let graph = Graph::symmetric(rows.len(), |s| &rows[s].0);
-        Symbolic::new(&graph, usize::MAX).unwrap()
+        Arc::new(Symbolic::new(&graph, usize::MAX).unwrap())
     }
 
     fn evaluate(rows: &[Row], reference: usize) -> Evaluation {

@@ -11,7 +11,7 @@ use super::{RHS, Rhs};
 use crate::simd::vectorised;
 use crate::tuning::CHUNK;
 
-impl Elimination<'_> {
+impl Elimination {
     /// Forward elimination of right-hand sides b, in place and by position; returns, root by root, the sum
     /// of b over a cycle from the root back to it. At the root itself b is then set to `end(position)`.
     pub(crate) fn forward(&self, b: &mut [Rhs], end: impl Fn(usize) -> Rhs + Sync) -> Vec<Rhs> {
@@ -28,7 +28,7 @@ impl Elimination<'_> {
         end_at: &impl Fn(usize) -> Rhs,
     ) -> Vec<Rhs> {
         let mut cycles = Vec::new();
-        let symbolic = self.symbolic;
+        let symbolic = &*self.symbolic;
         for f in supernodes {
             let (begin, end) = (symbolic.first[f] as usize, symbolic.first[f + 1] as usize);
             let (rows, k) = (symbolic.rows(f), end - begin);
@@ -63,7 +63,7 @@ impl Elimination<'_> {
     }
 
     fn backward_supernodes(&self, supernodes: Range<usize>, b: &mut Window<'_, Rhs>) {
-        let symbolic = self.symbolic;
+        let symbolic = &*self.symbolic;
         let mut later: Vec<Rhs> = Vec::new();
         for f in supernodes.rev() {
             let (begin, end) = (symbolic.first[f] as usize, symbolic.first[f + 1] as usize);
@@ -93,9 +93,23 @@ impl Elimination<'_> {
         }
     }
 
+    /// Solution x of x = b + P x, with x = 0 at the reference state.
+    pub(crate) fn solve(&self, b: impl Fn(usize) -> f64) -> Vec<f64> {
+        let symbolic = &*self.symbolic;
+        let only = |x: f64| {
+            let mut rhs = [0.0; RHS];
+            rhs[0] = x;
+            rhs
+        };
+        let mut x: Vec<Rhs> = symbolic.order.iter().map(|&s| only(b(s as usize))).collect();
+        self.forward(&mut x, |_| [0.0; RHS]);
+        self.backward(&mut x);
+        symbolic.position.iter().map(|&p| x[p as usize][0]).collect()
+    }
+
     /// Absorption probabilities of each state in the classes of at most [`RHS`] roots.
     pub(crate) fn reach(&self, roots: &[usize]) -> Vec<Rhs> {
-        let symbolic = self.symbolic;
+        let symbolic = &*self.symbolic;
         let mut absorption = vec![[0.0; RHS]; symbolic.order.len()];
         let roots: Vec<usize> = roots.iter().map(|&root| symbolic.position[root] as usize).collect();
         self.forward(&mut absorption, |position| {
@@ -118,7 +132,7 @@ impl Elimination<'_> {
         add: impl Fn(&mut T, &T),
         work: impl Fn(Range<usize>, &mut Window<'_, T>) -> R + Sync,
     ) -> Vec<R> {
-        let symbolic = self.symbolic;
+        let symbolic = &*self.symbolic;
         let ends = symbolic.sections.iter().map(|p| symbolic.first[p.supernodes.end] as usize);
         let mut parts: Vec<_> = symbolic.sections.iter().zip(cut(x, ends)).collect();
         let subtrees: Vec<Option<(Vec<T>, R)>> = parts
@@ -153,7 +167,7 @@ impl Elimination<'_> {
         x: &mut [T],
         work: impl Fn(Range<usize>, &mut Window<'_, T>) + Sync,
     ) {
-        let symbolic = self.symbolic;
+        let symbolic = &*self.symbolic;
         for section in symbolic.sections.iter().rev().filter(|section| !section.subtree) {
             work(section.supernodes.clone(), &mut Window::whole(x));
         }
@@ -175,7 +189,7 @@ impl Elimination<'_> {
 
     /// Expected visits of each state between two visits of the reference state.
     pub(crate) fn visits<'m>(&self, row: impl Fn(usize) -> (&'m [u32], &'m [f64])) -> Vec<f64> {
-        let symbolic = self.symbolic;
+        let symbolic = &*self.symbolic;
         let mut x = vec![0.0; symbolic.order.len()];
         let (targets, probabilities) = row(self.reference);
         for (&t, p) in targets.iter().zip(probabilities) {
@@ -189,7 +203,7 @@ impl Elimination<'_> {
     }
 
     fn visits_forward(&self, supernodes: Range<usize>, x: &mut Window<'_, f64>) {
-        let symbolic = self.symbolic;
+        let symbolic = &*self.symbolic;
         let mut passed: Vec<f64> = Vec::new();
         for f in supernodes {
             let (begin, end) = (symbolic.first[f] as usize, symbolic.first[f + 1] as usize);
@@ -216,7 +230,7 @@ impl Elimination<'_> {
     }
 
     fn visits_backward(&self, supernodes: Range<usize>, x: &mut Window<'_, f64>) {
-        let symbolic = self.symbolic;
+        let symbolic = &*self.symbolic;
         for f in supernodes.rev() {
             let (begin, end) = (symbolic.first[f] as usize, symbolic.first[f + 1] as usize);
             let (rows, k) = (symbolic.rows(f), end - begin);
