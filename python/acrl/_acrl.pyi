@@ -239,7 +239,7 @@ class ExternalRun:
         requirements: Sequence[Requirement],
         settings: _Settings,
         seed: int | None,
-        init_multipliers: Sequence[tuple[str, float]] | None,
+        init_multipliers: tuple[str, Sequence[tuple[str, float]]] | None,
         executor: str | None,
         num_envs: int,
     ) -> Self: ...
@@ -276,9 +276,8 @@ def run(
     request: _Request,
     settings: _Settings,
     seed: int | None,
-    init_multipliers: Sequence[tuple[str, float]] | None,
+    init_multipliers: tuple[str, Sequence[tuple[str, float]]] | None,
     executor: str | None,
-    time_sharing: bool,
 ) -> tuple[str, str, Report]: ...
 def solve(
     request: _Request,

@@ -30,8 +30,8 @@ def run_in(
     step_size: float | None,
     epoch: int | Literal["auto"] | None,
     tolerance: float | None,
-    init_multipliers: Literal["library", "zero"] | Mapping[str, float] | None,
-    executor: Literal["policy", "library"] | None,
+    init_multipliers: Literal["optimum", "library", "zero"] | Mapping[str, float] | None,
+    executor: Literal["stationary", "time_sharing", "policy", "library"] | None,
 ) -> Run:
     """`acrl.run` with an environment: steps a copy of it for each run, and leaves the rest to the native half."""
     names = [] if policy.objective is None else [policy.objective.reward]

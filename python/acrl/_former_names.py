@@ -37,7 +37,7 @@ ARGUMENTS = {
     "Training": {"existing": "if_exists", "folder": "out_dir"},
     "compare": {"budget": "train_steps", "trainings": "train_seeds"},
     "reproduce": {"folder": "out_dir"},
-    "run": {"start": "init_multipliers", "steering": "executor", "mixture": "time_sharing"},
+    "run": {"start": "init_multipliers", "steering": "executor", "mixture": "executor", "time_sharing": "executor"},
     "train": {"existing": "if_exists", "folder": "out_dir"},
 }
 

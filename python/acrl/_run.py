@@ -155,8 +155,10 @@ class Run(Result):
     policy: dict[str, Any] | None = None
     #: The share of weights that were not covered by the training.
     coverage: dict[str, Any] | None = None
-    #: Of a trained policy "policy" or "library"; of a solved one "exact", "policy_set" or "time_sharing".
-    executor: Literal["policy", "library", "exact", "policy_set", "time_sharing"] | None = None
+    #: Of a trained policy "policy" or "library"; of a finite problem "stationary", "time_sharing" or "policy".
+    executor: Literal["policy", "library", "stationary", "time_sharing"] | None = None
+    #: Why this executor was chosen for a finite problem.
+    executor_reason: str | None = None
     #: Number of runs that ended with the executor "library".
     runs_on_library: int | None = None
     #: Averages and multipliers over time, if they are known.
@@ -192,6 +194,7 @@ class Run(Result):
             policy=data.get("policy"),
             coverage=data.get("coverage"),
             executor=data.get("executor"),
+            executor_reason=data.get("executor_reason"),
             runs_on_library=data.get("runs_on_library"),
             history=History._from_json(snapshots, names) if snapshots else None,
             _data=dict(data),
@@ -262,9 +265,8 @@ def run(
     step_size: float | None = None,
     epoch: int | Literal["auto"] | None = None,
     tolerance: float | None = None,
-    init_multipliers: Literal["library", "zero"] | Mapping[str, float] | None = None,
-    executor: Literal["policy", "library"] | None = None,
-    time_sharing: bool = False,
+    init_multipliers: Literal["optimum", "library", "zero"] | Mapping[str, float] | None = None,
+    executor: Literal["stationary", "time_sharing", "policy", "library"] | None = None,
 ) -> Run:
     """Runs an agent that meets its requirements by dual updates while it runs: ``acrl run``.
 
@@ -295,10 +297,12 @@ def run(
         epoch: Steps between two dual updates, or "auto"; default the problem's, else "auto".
         tolerance: The certified shortfall that still counts as met, as a share of each reward's range; default the
             problem's, else 0.005.
-        init_multipliers: Initial multipliers of a trained policy: by its library, zero, or by name.
-        executor: Executor of a trained policy, see `ExecutionDefaults`; default whichever did better in calibration.
-        time_sharing: Execute the mixture of a solved policy (see `acrl.solve`) by time sharing, each policy for its
-            share of the time; a fixed epoch is the length of a round. Default: by multipliers, from λ* on.
+        init_multipliers: Initial multipliers: those of the optimum of a finite problem, or by a trained policy's
+            library (the defaults); zero; or by name.
+        executor: What turns multipliers into actions. Of a finite problem "stationary" runs its optimal mixture as one
+            randomised policy, "time_sharing" one policy of the mixture after the other, and "policy" acts by π(s, λ)
+            as in the paper; default whichever of the first two attains the optimum. Of a trained policy see
+            `ExecutionDefaults`; default whichever did better in calibration.
     """
     if isinstance(what, Policy) and what._observation_codec is not None and env is None:
         raise InputError("the policy was trained in a Gymnasium environment: give it by env=")
@@ -323,23 +327,24 @@ def run(
         )
     given: dict[str, Any] = {"steps": steps, "runs": runs, "seed": seed, "step_size": step_size, "epoch": epoch}
     given |= {"tolerance": tolerance, "init_multipliers": init_multipliers, "executor": executor}
-    asked = request("run", what, objective, requirements, {**given, "time_sharing": time_sharing or None})
+    asked = request("run", what, objective, requirements, given)
     data, snapshots, page = _acrl.run(
         asked,
         settings(steps, runs, step_size, epoch, tolerance),
         seeded(seed),
         _init_multipliers(init_multipliers),
         executor,
-        time_sharing,
     )
     return Run._from_json(json.loads(data), json.loads(snapshots), page)
 
 
-def _init_multipliers(given: str | Mapping[str, float] | None) -> list[tuple[str, float]] | None:
-    if given is None or given == "library":
+def _init_multipliers(given: str | Mapping[str, float] | None) -> tuple[str, list[tuple[str, float]]] | None:
+    if given is None:
         return None
     if given == "zero":
-        return []
+        return "", []
+    if given in ("optimum", "library"):
+        return str(given), []
     if isinstance(given, str):
-        raise InputError(f"init_multipliers is {given!r}, expected 'library', 'zero' or multipliers by name")
-    return [(str(name), float(value)) for name, value in given.items()]
+        raise InputError(f"init_multipliers is {given!r}, expected 'optimum', 'library', 'zero' or multipliers by name")
+    return "", [(str(name), float(value)) for name, value in given.items()]

@@ -49,7 +49,6 @@ impl ExternalRun {
         num_envs: usize,
     ) -> Result<Self, Error> {
         ensure!(num_envs > 0, "there is no environment to run in");
-        ensure!(!options.time_sharing, "--time-sharing is for solved policies; {name} was trained");
         input.problem.specification = rebound(&input, name, None, requirements)?;
         let prepared = prepare(&mut input, options)?;
         let task = input.task(input.problem.specification.clone())?;

@@ -10,7 +10,6 @@ use acrl_envs::{Continuous, Problem, RunSettings, bundled};
 use acrl_exact::{Executable, FiniteTask, drn, npz};
 use acrl_files::Container;
 use acrl_learn::{PolicyFile, ReboundError, TrainSettings};
-use serde::Serialize;
 
 use crate::options::{EpochOption, ExecutionOptions};
 use crate::solution_file::{SolutionFile, is_answer};
@@ -27,25 +26,11 @@ pub struct FiniteProblem {
     pub(crate) solved: Option<SolvedPolicy>,
 }
 
-/// A solved policy: the specification it was solved for, and its executor.
+/// A solved policy, and the specification it was solved for.
 #[derive(Debug, Clone)]
 pub(crate) struct SolvedPolicy {
     pub(crate) specification: Specification,
     pub(crate) answer: Arc<Executable>,
-    /// Set when it runs.
-    pub(crate) executor: FiniteExecutor,
-}
-
-/// The executor of a finite problem: how actions follow from multipliers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FiniteExecutor {
-    /// π(λ), computed from the model.
-    Exact,
-    /// The best policy of the mixture at λ.
-    PolicySet,
-    /// Time sharing: each policy of the mixture for its share of the time.
-    TimeSharing,
 }
 
 /// A continuous problem.
@@ -186,11 +171,7 @@ impl Input {
             };
             problem.specification = file.specification.clone();
             let answer = Arc::new(file.answer);
-            problem.solved = Some(SolvedPolicy {
-                specification: file.specification,
-                answer,
-                executor: FiniteExecutor::PolicySet,
-            });
+            problem.solved = Some(SolvedPolicy { specification: file.specification, answer });
             return Ok(Self::Finite(problem));
         }
         Ok(Self::Policy(Box::new(PolicyProblem::from_container(container, path)?)))

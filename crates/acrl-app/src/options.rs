@@ -1,6 +1,8 @@
 //! Options that several use cases share.
 
-use acrl::Requirement;
+use acrl::{Multipliers, Requirement};
+
+use crate::{Context as _, Error};
 
 /// How to execute. What is absent is as in the problem file, or as a trained policy recommends.
 #[derive(Debug, Clone, Default)]
@@ -26,11 +28,36 @@ pub enum EpochOption {
     Auto,
 }
 
-/// The multipliers that a trained policy starts with.
+/// What turns multipliers into actions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExecutorOption {
+    /// π(s, λ) itself.
+    Policy,
+    /// The best entry of a trained policy's library at λ.
+    Library,
+    /// The mixture of a finite problem's optimum, as one randomised policy.
+    Stationary,
+    /// The policies of the mixture of a finite problem's optimum, one after the other.
+    TimeSharing,
+}
+
+impl ExecutorOption {
+    /// All names and what they stand for.
+    pub const ALL: [(&'static str, Self); 4] = [
+        ("policy", Self::Policy),
+        ("library", Self::Library),
+        ("stationary", Self::Stationary),
+        ("time-sharing", Self::TimeSharing),
+    ];
+}
+
+/// The multipliers that a run starts with.
 #[derive(Debug, Clone, PartialEq)]
 pub enum InitMultipliers {
-    /// From the stored evaluations of the policy.
+    /// From the stored evaluations of a trained policy.
     Library,
+    /// λ* of a finite problem.
+    Optimum,
     /// λ = 0.
     Zero,
     /// These, and 0 for the others.
@@ -44,6 +71,21 @@ pub struct Sweep {
     pub requirement: Requirement,
     /// All bounds, in order.
     pub bounds: Vec<f64>,
+}
+
+impl InitMultipliers {
+    /// Multipliers by name, 0 where none is given.
+    pub(crate) fn by_name(list: &[(String, f64)], names: &[String]) -> Result<Multipliers, Error> {
+        let mut values = vec![0.0; names.len()];
+        for (name, value) in list {
+            let index = names.iter().position(|n| n == name);
+            let index = index.with_context(|| {
+                format!("--init-multipliers names '{name}', but the requirements are {}", names.join(", "))
+            })?;
+            values[index] = *value;
+        }
+        Ok(Multipliers::new(values)?)
+    }
 }
 
 impl Sweep {

@@ -5,22 +5,19 @@ use std::path::Path;
 use std::sync::Mutex;
 
 use acrl::{
-    Certificate, DiagnosisInput, DiagnosisVerdict, EachStep, EpochLength, Event, Execution, Executor,
-    History, Multipliers, Observer, Rng, RunReport, Simulator, Snapshot, Specification, Step, execute,
-    execute_runs,
+    Certificate, DiagnosisInput, DiagnosisVerdict, EachStep, EpochLength, Event, Execution, History,
+    Observer, RunReport, Snapshot, Specification, Step, execute_runs,
 };
-use acrl_exact::{
-    ExactPolicy, FiniteTask, PolicySetExecutor, Solution, SolveOptions, TimeSharingExecutor, almost_sure,
-    exact_evidence, solve,
-};
+use acrl_exact::{FiniteTask, Solution, SolveOptions, almost_sure, exact_evidence, solve};
 use acrl_report::run_page::{Notes, RunSummary, run_page};
 use acrl_report::{Figure, Report, count};
 use serde::Serialize;
 
 use crate::control::{Control, Progress as _, Stop};
 use crate::event_log::EventLog;
-use crate::input::{FiniteExecutor, FiniteProblem, Input, SolvedPolicy, apply};
-use crate::options::{ExecutionOptions, InitMultipliers};
+use crate::finite_execution::{FiniteExecution, FiniteExecutor};
+use crate::input::{FiniteProblem, Input, apply};
+use crate::options::{ExecutionOptions, ExecutorOption, InitMultipliers};
 use crate::run_policy::{self, PolicyRun};
 use crate::run_writer::RunWriter;
 use crate::solve::objective_sign;
@@ -33,12 +30,10 @@ pub struct RunOptions {
     pub execution: ExecutionOptions,
     /// The seed of all randomness.
     pub seed: Option<u64>,
-    /// The multipliers that a trained policy starts with.
+    /// The multipliers that a run starts with.
     pub init_multipliers: Option<InitMultipliers>,
-    /// The executor of a trained policy.
-    pub executor: Option<Executor>,
-    /// Time sharing: execute the mixture of a solved policy on a fixed schedule.
-    pub time_sharing: bool,
+    /// What turns multipliers into actions.
+    pub executor: Option<ExecutorOption>,
     /// Draw the behaviour of a trained policy in the plane for the page, where its environment is planar.
     pub pictures: bool,
 }
@@ -93,9 +88,15 @@ pub struct Run {
     /// The trained policy, if one was run.
     #[serde(flatten)]
     pub policy: Option<PolicyRun>,
-    /// The executor of a solved policy, if one was run.
+    /// The executor of a finite problem.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub executor: Option<FiniteExecutor>,
+    /// Why it was chosen, in a sentence.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub executor_reason: Option<String>,
+    /// Expected steps of a change from one policy to another, where policies take turns.
+    #[serde(skip)]
+    pub change_of_behaviour: u64,
     /// Averages, multipliers and certificates over time.
     #[serde(skip)]
     pub history: History,
@@ -163,37 +164,38 @@ fn run_finite(
     files: &RunFiles<'_>,
     control: &Control,
 ) -> Result<(Run, Option<RunWriter>), Error> {
-    for (flag, given) in [
-        ("--occupancy", files.occupancy.is_some()),
-        ("--init-multipliers", options.init_multipliers.is_some()),
-        ("--executor", options.executor.is_some()),
-    ] {
-        ensure!(!given, "{flag} is for policies that were trained; {name} is a finite model");
-    }
+    ensure!(
+        files.occupancy.is_none(),
+        "--occupancy is for policies that were trained; {name} is a finite model"
+    );
     apply(&mut problem.run, &options.execution, options.seed);
-    prepare(name, &mut problem, options.time_sharing)?;
+    check_solved(name, &problem)?;
     let task = problem.task()?;
+    let init = options.init_multipliers.as_ref();
+    let execution = FiniteExecution::new(name, &problem, &task, options.executor, init, &control.stop)?;
     let (mut log, mut folder) = files.open(task.specification(), problem.run.steps, &control.stop)?;
     control.begin(problem.run.steps.saturating_mul(problem.run.runs as u64));
     let live = folder.as_mut().map(|folder| &mut folder.log);
-    let (executions, history) = run_exact(&problem, &task, log.as_mut(), live, control)?;
+    let (executions, history) = run_exact(&problem, &task, &execution, log.as_mut(), live, control)?;
     if let Some(log) = &mut log {
         log.finish()?;
     }
-    let report = report(&problem, &task, &executions)?;
+    let report = report(&problem, &task, &execution, &executions)?;
     let run = Run {
         met: report.met(),
-        best: Best::Optimum(known_optimum(&problem, &task).or_else(|| optimum(&task))),
-        executor: problem.solved.as_ref().map(|solved| solved.executor),
+        best: Best::Optimum(execution.optimum.or_else(|| optimum(&task))),
+        executor: Some(execution.executor()),
+        executor_reason: execution.reason.clone(),
+        change_of_behaviour: execution.change_of_behaviour(),
         specification: task.specification().clone(),
-        step_size: problem.run.step_size(),
+        step_size: execution.step_size(&problem),
         tolerance: problem.run.tolerance,
         seed: problem.run.seed,
         policy: None,
         history,
         certificate: executions[0].certificate.clone(),
         objective_scale: task.objective_scale(),
-        advice: advice(&report, &problem, &task),
+        advice: advice(&report, &problem, &task, &execution),
         problem: None,
         pictures: Vec::new(),
         stopped: control.stop.requested(),
@@ -202,18 +204,9 @@ fn run_finite(
     Ok((run, folder))
 }
 
-/// Decides how a solved policy acts. It can be asked for other bounds, but not for other things.
-fn prepare(name: &str, problem: &mut FiniteProblem, time_sharing: bool) -> Result<(), Error> {
-    /// Largest model, in states, for which π(λ) is computed at every λ.
-    const SMALL: usize = 1_000;
-    let parts = problem.task()?.structure().end_components.len();
-    let Some(solved) = &mut problem.solved else {
-        ensure!(
-            !time_sharing,
-            "--time-sharing is for policies that acrl solve --policy wrote; {name} is a problem or model"
-        );
-        return Ok(());
-    };
+/// Fails if a solved policy is asked for other things than other bounds.
+fn check_solved(name: &str, problem: &FiniteProblem) -> Result<(), Error> {
+    let Some(solved) = &problem.solved else { return Ok(()) };
     let kinds = |specification: &Specification| -> Vec<(String, acrl::Direction)> {
         specification.requirements().iter().map(|r| (r.reward().to_owned(), r.direction())).collect()
     };
@@ -223,35 +216,7 @@ fn prepare(name: &str, problem: &mut FiniteProblem, time_sharing: bool) -> Resul
         "{name} was solved for another objective or other requirements: bounds can be changed, other things need another acrl \
          solve --policy"
     );
-    ensure!(
-        !time_sharing || before == now,
-        "--time-sharing cannot take other bounds: its shares are for the bounds it was solved with; leave it out, or solve again"
-    );
-    if problem.run.step_size.is_none() {
-        // It starts where the multipliers belong, or near that if there are several parts, each with its own; large steps
-        // would only take them away from there.
-        problem.run.step_size = Some(if parts == 1 { 0.01 } else { 0.05 });
-    }
-    if problem.run.epoch.is_none() {
-        // Policies of different places need time to get there.
-        let ways = 50.0 * (problem.model.states() as f64).sqrt();
-        let start = (ways as u64).min(problem.run.steps / 200).max(10);
-        problem.run.epoch = Some(EpochLength::Auto(start));
-    }
-    solved.executor = if time_sharing {
-        FiniteExecutor::TimeSharing
-    } else if parts == 1 && problem.model.states() <= SMALL {
-        FiniteExecutor::Exact
-    } else {
-        FiniteExecutor::PolicySet
-    };
     Ok(())
-}
-
-/// The optimum that a solved policy has, if the bounds are still the same.
-fn known_optimum(problem: &FiniteProblem, task: &FiniteTask<'_>) -> Option<f64> {
-    let solved = problem.solved.as_ref().filter(|a| a.specification == problem.specification)?;
-    task.has_objective().then(|| objective_sign(task) * solved.answer.values()[0] + 0.0)
 }
 
 impl Run {
@@ -307,6 +272,7 @@ fn optimum(task: &FiniteTask<'_>) -> Option<f64> {
 pub(crate) fn run_exact(
     problem: &FiniteProblem,
     task: &FiniteTask<'_>,
+    finite: &FiniteExecution,
     log: Option<&mut EventLog>,
     live: Option<&mut EventLog>,
     control: &Control,
@@ -328,7 +294,7 @@ pub(crate) fn run_exact(
         };
         let log = log.map(|log| log as &mut dyn Observer);
         let mut observer = ((ProgressObserver::new(control), log), EachStep(look));
-        let execution = execute_exact(problem, task, run as u64, &mut observer)?;
+        let execution = finite.execute(problem, task, run as u64, &mut observer)?;
         Ok((execution, history))
     })?;
     let (mut runs, mut all) = (Vec::new(), None::<History>);
@@ -343,45 +309,11 @@ pub(crate) fn run_exact(
     Ok((runs, all.ok_or(Error::Stopped(" before the first step"))?))
 }
 
-fn execute_exact(
-    problem: &FiniteProblem,
-    task: &FiniteTask<'_>,
-    run: u64,
-    observer: &mut impl Observer,
-) -> Result<Execution<usize>, Error> {
-    let mut environment = Simulator::new(&problem.model, problem.specification.clone())?;
-    let mut agent = problem.agent_builder(task);
-    let mut rng = Rng::stream(problem.run.seed, run);
-    let steps = problem.run.steps;
-    let (answer, executor) = match &problem.solved {
-        Some(solved) => (Some(&*solved.answer), solved.executor),
-        None => (None, FiniteExecutor::Exact),
-    };
-    if let (Some(answer), FiniteExecutor::Exact | FiniteExecutor::PolicySet) = (answer, executor) {
-        agent = agent.multipliers(Multipliers::new(answer.multipliers())?);
-    }
-    let mut agent = agent.build()?;
-    if let (Some(answer), FiniteExecutor::PolicySet) = (answer, executor) {
-        let policy = &mut PolicySetExecutor::new(answer, task.has_objective());
-        return Ok(execute(&mut environment, policy, &mut agent, steps, &mut rng, observer)?);
-    }
-    if let (Some(answer), FiniteExecutor::TimeSharing) = (answer, executor) {
-        let round = match problem.run.epoch_length() {
-            EpochLength::Fixed(length) => Some(length),
-            EpochLength::Auto(_) => None,
-        };
-        let policy = &mut TimeSharingExecutor::new(answer, round);
-        return Ok(execute(&mut environment, policy, &mut agent, steps, &mut rng, observer)?);
-    }
-    let mut policy = ExactPolicy::new(task);
-    let execution = execute(&mut environment, &mut policy, &mut agent, steps, &mut rng, observer)?;
-    policy.failure().map_or(Ok(execution), |failure| Err(failure.into()))
-}
-
 /// Sums the runs up, with the exact model as a witness where a requirement is behind.
 pub(crate) fn report(
     problem: &FiniteProblem,
     task: &FiniteTask<'_>,
+    execution: &FiniteExecution,
     executions: &[Execution<usize>],
 ) -> Result<RunReport, Error> {
     let input = |exact| DiagnosisInput {
@@ -394,21 +326,12 @@ pub(crate) fn report(
     if first.met() {
         return Ok(first);
     }
-    let longer = first.epoch as f64 / problem.run.epoch_length().start() as f64;
-    let (exact, multiplier_limit) = exact_evidence(task, problem.run.step_size() * longer)?;
+    let longer = first.epoch as f64 / execution.epoch(problem).start() as f64;
+    let (exact, multiplier_limit) = exact_evidence(task, execution.step_size(problem) * longer)?;
     // With several end components the averages of the runs are the long-run averages of this policy, and no
     // switching leaves the end component it is in.
     let ended: Vec<Vec<f64>> = executions.iter().map(|run| run.averages.requirements().to_vec()).collect();
-    // A solved policy can do no more than its policies can.
-    let cached: Vec<Vec<f64>> = match &problem.solved {
-        Some(SolvedPolicy { answer, executor, .. })
-            if *executor != FiniteExecutor::Exact && answer.components.len() == 1 =>
-        {
-            answer.components[0].values.iter().map(|values| values[1..].to_vec()).collect()
-        }
-        _ => Vec::new(),
-    };
-    let library = if task.structure().is_communicating() { &cached[..] } else { &ended[..] };
+    let library = if task.structure().is_communicating() { &execution.values[..] } else { &ended[..] };
     let input = DiagnosisInput { multiplier_limit, library, ..input(Some(exact)) };
     RunReport::new(&problem.specification, executions, input).context("no run")
 }
@@ -467,7 +390,12 @@ pub(crate) fn epoch_advice(report: &RunReport, epoch: EpochLength) -> Option<Str
 }
 
 /// What to do about a requirement that is not met, in a sentence.
-fn advice(report: &RunReport, problem: &FiniteProblem, task: &FiniteTask<'_>) -> Option<String> {
+fn advice(
+    report: &RunReport,
+    problem: &FiniteProblem,
+    task: &FiniteTask<'_>,
+    execution: &FiniteExecution,
+) -> Option<String> {
     let (verdict, names) = (report.diagnosis.verdict, report.diagnosis.names.join(", "));
     let parts = task.structure().end_components.len();
     let updates = report.diagnosis.evidence.updates;
@@ -483,7 +411,7 @@ fn advice(report: &RunReport, problem: &FiniteProblem, task: &FiniteTask<'_>) ->
             ),
         });
     }
-    if let Some(advice) = epoch_advice(report, problem.run.epoch_length()) {
+    if let Some(advice) = epoch_advice(report, execution.epoch(problem)) {
         return Some(advice);
     }
     Some(match verdict {

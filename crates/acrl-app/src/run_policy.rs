@@ -17,11 +17,11 @@ use crate::control::{Control, Progress as _};
 use crate::event_log::EventLog;
 use crate::input::{PolicyProblem, apply};
 use crate::occupancy::OccupancyGrid;
-use crate::options::InitMultipliers;
+use crate::options::{ExecutorOption, InitMultipliers};
 use crate::plane::Plane;
 use crate::run::{Best, Run, RunFiles, RunOptions, epoch_advice};
 use crate::run_writer::RunWriter;
-use crate::{Context as _, Error, ensure};
+use crate::{Context as _, Error, bail};
 
 pub(super) type Executions = Vec<Execution<Vec<f64>>>;
 
@@ -44,10 +44,6 @@ pub(super) fn run(
     files: &RunFiles<'_>,
     control: &Control,
 ) -> Result<(Run, Option<RunWriter>), Error> {
-    ensure!(
-        !options.time_sharing,
-        "--time-sharing is for policies that acrl solve --policy wrote; {name} was trained"
-    );
     let prepared = prepare(&mut input, options)?;
     let PolicyProblem { problem, file } = &input;
     let task = VecTask::new(problem.environment.batch(), problem.specification.clone())?;
@@ -129,7 +125,16 @@ pub(super) fn prepare(input: &mut PolicyProblem, options: &RunOptions) -> Result
     let default = || file.execution_defaults.executor_for(problem.run.epoch_length());
     Ok(PreparedRun {
         start: start(options.init_multipliers.as_ref(), file, &task)?,
-        executor: options.executor.unwrap_or_else(default),
+        executor: match options.executor {
+            None => default(),
+            Some(ExecutorOption::Policy) => Executor::Policy,
+            Some(ExecutorOption::Library) => Executor::Library,
+            Some(ExecutorOption::Stationary | ExecutorOption::TimeSharing) => {
+                bail!(
+                    "this executor is for finite problems; for a trained policy take --executor policy or library"
+                )
+            }
+        },
     })
 }
 
@@ -143,20 +148,10 @@ fn start(
     match given {
         None | Some(InitMultipliers::Library) => Ok(file.multipliers(task)?),
         Some(InitMultipliers::Zero) => Ok(Multipliers::zeros(names.len())),
-        Some(InitMultipliers::Given(list)) => {
-            let mut values = vec![0.0; names.len()];
-            for (name, value) in list {
-                let index = names.iter().position(|n| n == name);
-                let index = index.with_context(|| {
-                    format!(
-                        "--init-multipliers names '{name}', but the requirements are {}",
-                        names.join(", ")
-                    )
-                })?;
-                values[index] = *value;
-            }
-            Ok(Multipliers::new(values)?)
+        Some(InitMultipliers::Optimum) => {
+            bail!("--init-multipliers optimum is for finite problems; this policy was trained: use library")
         }
+        Some(InitMultipliers::Given(list)) => InitMultipliers::by_name(list, &names),
     }
 }
 
@@ -345,6 +340,8 @@ impl<'a> Plan<'a> {
             seed: run.seed,
             policy: Some(policy),
             executor: None,
+            executor_reason: None,
+            change_of_behaviour: 0,
             history: runs.history,
             certificate: runs.runs[0].certificate.clone(),
             objective_scale: file.scales(task)[0],

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use acrl::{Executor, Objective, Requirement};
-use acrl_app::{EpochOption, ExecutionOptions, InitMultipliers, Input, Sweep};
+use acrl::{Objective, Requirement};
+use acrl_app::{EpochOption, ExecutionOptions, ExecutorOption, InitMultipliers, Input, Sweep};
 use acrl_envs::bundled;
 use acrl_learn::{Learner, Method};
 use clap::builder::Styles;
@@ -131,7 +131,7 @@ Examples:
   acrl run monitoring --require 'r1>=0.46' --require 'r2>=0.46' --epoch auto --steps 200000
   acrl run model.drn --maximize output --require 'poor<=0.1' --log run.jsonl
   acrl run planar.safetensors --runs 100 --require 'red>=0.3'   (a trained policy, another bound)
-  acrl run queue.safetensors --time-sharing   (the solution of 'acrl solve --policy', time-shared)")]
+  acrl run queue.safetensors --executor policy   (pi(s, lambda) of a solved problem, as in the paper)")]
     Run(RunArgs),
 
     /// Compare A-CRL with other methods: same problem, same steps, same seeds
@@ -322,21 +322,19 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub(crate) log: Option<PathBuf>,
 
-    /// Initial multipliers: 'library' (initialise from the policy's stored evaluations), 'zero', or
-    /// NAME=X,NAME=X [default: library; a finite problem starts from zero]
+    /// Initial multipliers: 'optimum' (of a finite problem), 'library' (initialise from a trained policy's stored
+    /// evaluations), 'zero', or NAME=X,NAME=X [default: optimum or library; with --executor policy on a finite
+    /// problem, zero]
     #[arg(long, value_name = "INIT", value_parser = init_multipliers)]
     pub(crate) init_multipliers: Option<InitMultipliers>,
 
-    /// Executor of a trained policy: 'policy' acts with π(s, λ); 'library' acts during each epoch with the library
-    /// entry that maximises the Lagrangian at λ [default: whichever did better in calibration; with a fixed --epoch,
-    /// policy]
+    /// What turns multipliers into actions. For a finite problem: 'stationary' runs its optimal mixture as one
+    /// randomised policy, 'time-sharing' one policy of the mixture after the other, 'policy' acts with π(s, λ) as in
+    /// the paper [default: stationary where that attains the optimum, else time-sharing]. For a trained policy:
+    /// 'policy' acts with π(s, λ), 'library' during each epoch with the library entry that maximises the Lagrangian
+    /// at λ [default: whichever did better in calibration; with a fixed --epoch, policy]
     #[arg(long, value_name = "NAME", value_parser = executor)]
-    pub(crate) executor: Option<Executor>,
-
-    /// Time-share the policies of a solved mixture on a fixed schedule instead of following multipliers; a fixed
-    /// --epoch is the period of the schedule
-    #[arg(long)]
-    pub(crate) time_sharing: bool,
+    pub(crate) executor: Option<ExecutorOption>,
 
     /// Write the share of the time spent in each cell of a grid over the first two coordinates, as CSV
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
@@ -559,6 +557,7 @@ fn policy(text: &str) -> Result<PathBuf, String> {
 fn init_multipliers(text: &str) -> Result<InitMultipliers, String> {
     match text {
         "library" => return Ok(InitMultipliers::Library),
+        "optimum" => return Ok(InitMultipliers::Optimum),
         "zero" => return Ok(InitMultipliers::Zero),
         _ => {}
     }
@@ -569,16 +568,16 @@ fn init_multipliers(text: &str) -> Result<InitMultipliers, String> {
     };
     let list: Option<Vec<_>> = text.split(',').map(one).collect();
     list.map(InitMultipliers::Given).ok_or_else(|| {
-        "expected 'library', 'zero', or NAME=X,NAME=X with numbers that are not negative".to_owned()
+        "expected 'optimum', 'library', 'zero', or NAME=X,NAME=X with numbers that are not negative"
+            .to_owned()
     })
 }
 
-fn executor(text: &str) -> Result<Executor, String> {
-    match text {
-        "policy" => Ok(Executor::Policy),
-        "library" => Ok(Executor::Library),
-        _ => Err("expected 'policy' or 'library'".to_owned()),
-    }
+fn executor(text: &str) -> Result<ExecutorOption, String> {
+    let known = ExecutorOption::ALL.iter().find(|(name, _)| *name == text);
+    known
+        .map(|(_, executor)| *executor)
+        .ok_or_else(|| "expected 'stationary', 'time-sharing', 'policy' or 'library'".to_owned())
 }
 
 fn epoch(text: &str) -> Result<EpochOption, String> {

@@ -3,13 +3,14 @@
 use std::ffi::OsString;
 
 /// Former flag, the verb that had it (none: several), and the present one.
-const RENAMED: [(&str, Option<&str>, &str); 10] = [
+const RENAMED: [(&str, Option<&str>, &str); 11] = [
     ("--folder", None, "--out-dir"),
     ("--budget", None, "--train-steps"),
     ("--trainings", None, "--train-seeds"),
     ("--steering", None, "--executor"),
     ("--start", None, "--init-multipliers"),
-    ("--mixture", None, "--time-sharing"),
+    ("--mixture", None, "--executor time-sharing"),
+    ("--time-sharing", None, "--executor time-sharing"),
     ("--occupation", None, "--occupancy"),
     ("--loss", Some("check"), "--max-suboptimality"),
     ("--steps", Some("train"), "--total-steps"),

@@ -72,7 +72,7 @@ pub fn almost_sure_observed(
     let model = task.model();
     let mut components = Vec::new();
     for states in &task.structure().end_components {
-        let (restricted, kept) = component(model, states)?;
+        let (restricted, kept) = restrict(model, states)?;
         let restricted = FiniteTask::new(&restricted, task.specification())?;
         let slack = most_slack_observed(&restricted, options, observer)?.map_or(f64::INFINITY, |s| s.lower);
         let best = optimum(&restricted, options, observer)?;
@@ -90,7 +90,10 @@ pub fn almost_sure_observed(
 }
 
 /// Model restricted to a component, and the actions of each state that remain.
-fn component(model: &FiniteCmdp, states: &[usize]) -> Result<(FiniteCmdp, Vec<Vec<u32>>), SolveError> {
+pub(crate) fn restrict(
+    model: &FiniteCmdp,
+    states: &[usize],
+) -> Result<(FiniteCmdp, Vec<Vec<u32>>), SolveError> {
     let position = |t: u32| states.binary_search(&(t as usize)).ok();
     let mut inside = FiniteCmdp::builder(model.reward_names().to_vec());
     for &s in states {

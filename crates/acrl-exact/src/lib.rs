@@ -10,7 +10,7 @@
 //! | optimum, and the price of each requirement | [`solve()`] |
 //! | requirements on almost every path of a model with several end components | [`almost_sure()`] |
 //! | optimum as a function of a bound | [`sweep()`] |
-//! | execution of the optimum, in memory proportional to the model | [`Executable`] with [`PolicySetExecutor`] or [`TimeSharingExecutor`] |
+//! | execution of the optimum, in memory proportional to the model | [`Executable`], [`ExecutionPlan`] and [`MixtureExecutor`] |
 //! | largest slack (Slater constant, A1) | [`most_slack`] |
 //! | conflicting requirements, and their relaxation | [`solve()`]: [`Conflict`] |
 //! | cause of a shortfall | [`exact_evidence()`], for a [diagnosis](acrl::Diagnosis) |
@@ -56,8 +56,8 @@ pub use exact_evidence::exact_evidence;
 pub use graph::Structure;
 pub use io::{drn, npz};
 pub use policy::{
-    ExactPolicy, Executable, ExecutableComponent, PolicySetExecutor, SETTLE, TimeSharingExecutor,
-    redirect_slow_states,
+    ExactPolicy, Executable, ExecutableComponent, ExecutionPlan, MixtureExecutor, PlanOptions, Realisation,
+    SETTLE, redirect_slow_states,
 };
 pub use pricing::{Maximiser, dual_function, maximise, optimal_actions};
 pub use solution::{MixturePolicy, Optimum, Slack, Solution, SolveError, SolveOptions, SolveRound};

@@ -94,3 +94,13 @@ pub(crate) const RELAXATION_MARGINS: [f64; 4] = [0.0, 1e-9, 1e-7, 1e-6];
 pub(crate) const WEIGHT_SUM: f64 = 1e-6;
 /// A smaller slack gives no usable Slater constant.
 pub(crate) const POSITIVE_SLACK: f64 = 1e-9;
+
+/// Execution: a bound nearer to 0 than this share of the range counts as so far from it.
+pub(crate) const LEAST_ASKED: f64 = 0.01;
+/// Execution: a bound with less room than this share of the range binds.
+pub(crate) const BINDING: f64 = 1e-6;
+/// Execution: policies whose averages differ by at most this share of the ranges count as the same.
+pub(crate) const SAME_POLICY: f64 = 1e-9;
+/// Lead home: the cost of a step on the way to a recurrent class, as a share of the range of the Lagrangian. It breaks
+/// ties in favour of the shorter way.
+pub(crate) const LEAD_HOME_COST: f64 = 1e-4;

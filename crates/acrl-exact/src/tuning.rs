@@ -117,13 +117,42 @@ pub(crate) const MIN_REDIRECT_SWEEPS: usize = 50;
 pub(crate) const REDIRECT_WORK: usize = 2_000_000_000;
 /// Numbers that the optimality cones of an exact policy may hold: 128 MB.
 pub(crate) const CONE_MEMORY: usize = 16_000_000;
-/// Time sharing: the first round is ROUND_BASE + ROUND_PER_SIDE·√n steps, about the time to cross the
-/// model.
-pub(crate) const ROUND_BASE: f64 = 50.0;
-/// Steps of the first round per √n, see [`ROUND_BASE`].
-pub(crate) const ROUND_PER_SIDE: f64 = 40.0;
-/// Time sharing: round k is k^ROUND_GROWTH times as long as the first, so that the share of time lost
-/// in switching and the error of a running average both go to 0.
-pub(crate) const ROUND_GROWTH: f64 = 2.0 / 3.0;
-/// Time sharing: a round is at least this many times as long as the shortest block.
-pub(crate) const SHORTEST_BLOCKS: f64 = 4.0;
+/// Lead home: rounds of policy iteration, a safeguard against rounding.
+pub(crate) const LEAD_HOME_ROUNDS: usize = 100;
+
+/// Execution: models with at most this many states are planned from occupancy measures and hitting times.
+pub(crate) const PLANNED_STATES: usize = 20_000;
+/// Execution of larger models: a change of policy is guessed to take this long, ...
+pub(crate) const UNPLANNED_BASE: f64 = 50.0;
+/// ... and this many steps per √n more: about the time to cross the model.
+pub(crate) const UNPLANNED_PER_SIDE: f64 = 40.0;
+/// Execution: a change of policy ends in the likeliest states that have this share of the time.
+pub(crate) const CORE_SHARE: f64 = 0.9;
+/// Execution: the price of a shortfall, in units of that which an optimum has or might have.
+pub(crate) const PENALTY: f64 = 10.0;
+/// Execution: the shortest epoch.
+pub(crate) const SHORTEST_EPOCH: u64 = 10;
+/// Execution: a policy of a small share waits at most for a cycle of this many changes of policy.
+pub(crate) const LONGEST_CYCLE: f64 = 50.0;
+/// Execution: a turn is at least this many times as long as the way there.
+pub(crate) const SHORTEST_TURN: f64 = 2.0;
+/// Execution: how often shares are solved for until they fit the turns that they bring.
+pub(crate) const ROUNDS: usize = 3;
+/// Execution without a known end: epochs start with at most this many steps.
+pub(crate) const OPEN_ENDED_LONGEST: u64 = 20_000;
+/// Execution with a known end: an epoch's share of all steps, where policies take turns.
+pub(crate) const HORIZON_SHARE: f64 = 0.25;
+/// Execution: policies are not combined if corrections then take this many times as long.
+pub(crate) const SLOW_MIXING: f64 = 4.0;
+/// Execution: by how much changes of policy may shift the shares, if longer epochs are to gain nothing.
+pub(crate) const TRANSIENT_SHARE: f64 = 0.05;
+/// Execution: chance is corrected by the maximisers at these multiples of a price; the last ones in large models, too.
+pub(crate) const CORRECTION_PRICES: [f64; 8] = [0.0, 0.5, 0.9, 1.1, 1.5, 3.0, 10.0, f64::INFINITY];
+/// Execution: models with more states have fewer corrections.
+pub(crate) const LARGE_FOR_CORRECTIONS: usize = 2_000;
+/// Execution: the share of the objective that changes of policy may cost if longer epochs are to save nothing.
+pub(crate) const SWITCHING_LOSS: f64 = 5e-4;
+/// Execution without a known end: the largest and the smallest share of the steps taken.
+pub(crate) const LONGEST_SHARE: f64 = 0.125;
+/// See [`LONGEST_SHARE`].
+pub(crate) const SHORTEST_SHARE: f64 = 0.001;

@@ -47,7 +47,7 @@ impl ExecutionDefaults {
     /// The executor for epochs of this length: a user who fixes the epoch wants π(·, λ).
     pub fn executor_for(&self, epoch: EpochLength) -> Executor {
         match epoch {
-            EpochLength::Auto(_) => self.executor,
+            EpochLength::Auto(_) | EpochLength::Scheduled(_) => self.executor,
             EpochLength::Fixed(_) => Executor::Policy,
         }
     }

@@ -2,12 +2,12 @@
 
 use std::sync::Mutex;
 
-use acrl_app::{InitMultipliers, RunOptions};
+use acrl_app::RunOptions;
 use numpy::{PyArray2, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
 
 use crate::errors::{InputError, input, lock, verb};
-use crate::policy::{PolicyFile, executor_named};
+use crate::policy::{PolicyFile, executor_option, init_multipliers_option};
 use crate::specification::Requirement;
 use crate::train::{batch, env_major, flags};
 use crate::verbs::{Report, Settings, execution};
@@ -32,7 +32,7 @@ impl ExternalRun {
         requirements: Vec<Bound<'_, Requirement>>,
         settings: Settings,
         seed: Option<u64>,
-        init_multipliers: Option<Vec<(String, f64)>>,
+        init_multipliers: Option<(&str, Vec<(String, f64)>)>,
         executor: Option<&str>,
         num_envs: usize,
     ) -> PyResult<Self> {
@@ -40,8 +40,8 @@ impl ExternalRun {
         let options = RunOptions {
             execution: execution(settings),
             seed,
-            init_multipliers: init_multipliers.map(InitMultipliers::Given),
-            executor: executor.map(executor_named).transpose()?,
+            init_multipliers: init_multipliers.map(init_multipliers_option),
+            executor: executor.map(executor_option).transpose()?,
             ..RunOptions::default()
         };
         let problem = policy.get().problem.clone();

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use acrl::{ActionPart, BatchMatrix, Executor, Rng, Specification, VecPolicy as _, VecTask};
-use acrl_app::PolicyProblem;
+use acrl_app::{ExecutorOption, InitMultipliers, PolicyProblem};
 use acrl_envs::Continuous;
 use acrl_files::Container;
 use acrl_learn::{ReboundError, TrainedPolicy};
@@ -353,6 +353,25 @@ pub(crate) fn executor_named(name: &str) -> PyResult<Executor> {
             let text = format!("the executor is '{name}', expected 'policy' or 'library'");
             Err(InputError::new_err(text))
         }
+    }
+}
+
+/// An executor of runs by its name.
+pub(crate) fn executor_option(name: &str) -> PyResult<ExecutorOption> {
+    let known = ExecutorOption::ALL.iter().find(|(known, _)| *known == name.replace('_', "-"));
+    known.map(|(_, executor)| *executor).ok_or_else(|| {
+        let text =
+            format!("the executor is '{name}', expected 'stationary', 'time_sharing', 'policy' or 'library'");
+        InputError::new_err(text)
+    })
+}
+
+/// Initial multipliers: 'optimum', 'library', or '' with a list by name.
+pub(crate) fn init_multipliers_option((word, list): (&str, Vec<(String, f64)>)) -> InitMultipliers {
+    match word {
+        "optimum" => InitMultipliers::Optimum,
+        "library" => InitMultipliers::Library,
+        _ => InitMultipliers::Given(list),
     }
 }
 

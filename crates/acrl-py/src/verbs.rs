@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use acrl_app::{CompareOptions, EpochOption, ExecutionOptions, InitMultipliers, Input, RunOptions};
+use acrl_app::{CompareOptions, EpochOption, ExecutionOptions, Input, RunOptions};
 use acrl_learn::Method;
 use acrl_paper::ReproduceOptions;
 use pyo3::prelude::*;
@@ -13,7 +13,7 @@ use pyo3::types::PyBytes;
 
 use crate::errors::{FileError, InputError, input, verb};
 use crate::model::Model;
-use crate::policy::executor_named;
+use crate::policy::{executor_option, init_multipliers_option};
 use crate::specification::{Objective, Requirement};
 use crate::work::interruptible;
 
@@ -116,23 +116,21 @@ pub(crate) fn execution((steps, runs, step_size, epoch, tolerance): Settings) ->
 
 /// Runs a finite problem or a trained policy: the object of `acrl run --json`, its snapshots, and the page.
 #[pyfunction]
-#[pyo3(signature = (request, settings, seed, init_multipliers, executor, time_sharing))]
+#[pyo3(signature = (request, settings, seed, init_multipliers, executor))]
 pub(crate) fn run(
     py: Python<'_>,
     request: Request<'_>,
     settings: Settings,
     seed: Option<u64>,
-    init_multipliers: Option<Vec<(String, f64)>>,
+    init_multipliers: Option<(&str, Vec<(String, f64)>)>,
     executor: Option<&str>,
-    time_sharing: bool,
 ) -> PyResult<(String, String, Report)> {
     let opened = request.open(py)?;
     let options = RunOptions {
         execution: execution(settings),
         seed,
-        init_multipliers: init_multipliers.map(InitMultipliers::Given),
-        executor: executor.map(executor_named).transpose()?,
-        time_sharing,
+        init_multipliers: init_multipliers.map(init_multipliers_option),
+        executor: executor.map(executor_option).transpose()?,
         pictures: true,
     };
     let Request(_, name, command, ..) = &request;

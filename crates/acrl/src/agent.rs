@@ -88,6 +88,7 @@ impl TryFrom<Saved> for Agent {
 /// | [`epoch`](Self::epoch) | `Auto(10)` | T₀ |
 /// | [`scales`](Self::scales) | 1 | ranges R₀ … R_m of the rewards |
 /// | [`multipliers`](Self::multipliers) | 0 | λ₀ |
+/// | [`reference`](Self::reference) | none | λ*, where it is known |
 /// | [`objective`](Self::objective) | true | w₀ = 1 beside λ, else 0 |
 /// | [`library`](Self::library) | none | evaluated policies π(·, w_j) to fall back on |
 /// | [`executor`](Self::executor) | `Policy` | what turns λ into weights |
@@ -98,6 +99,7 @@ pub struct AgentBuilder {
     epoch: EpochLength,
     scales: Option<Vec<f64>>,
     multipliers: Option<Multipliers>,
+    reference: Option<Multipliers>,
     objective_weight: f64,
     library: Option<Arc<PolicyLibrary>>,
     executor: Executor,
@@ -133,6 +135,12 @@ impl AgentBuilder {
         self
     }
 
+    /// Sets λ*, where the multipliers also start ([`DualDynamics::with_reference`]).
+    pub fn reference(mut self, multipliers: Multipliers) -> Self {
+        self.reference = Some(multipliers);
+        self
+    }
+
     /// Sets w₀ to 1 if there is an objective, and else to 0: then only the requirements have weights.
     pub fn objective(mut self, exists: bool) -> Self {
         self.objective_weight = if exists { 1.0 } else { 0.0 };
@@ -160,6 +168,9 @@ impl AgentBuilder {
         if let Some(multipliers) = self.multipliers {
             dynamics = dynamics.with_multipliers(multipliers)?;
         }
+        if let Some(reference) = self.reference {
+            dynamics = dynamics.with_reference(reference)?;
+        }
         let mut agent = Agent {
             selector: WeightSelector::new(self.executor, &dynamics),
             objective_weight: self.objective_weight,
@@ -183,6 +194,7 @@ impl Agent {
             epoch: AgentBuilder::EPOCH,
             scales: None,
             multipliers: None,
+            reference: None,
             objective_weight: 1.0,
             library: None,
             executor: Executor::Policy,

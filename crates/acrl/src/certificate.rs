@@ -12,7 +12,8 @@ use crate::{Direction, Requirement};
 ///
 /// > (1/n) Σ r_i ≥ c_i − (L_n − L_0)/(α_i n).
 ///
-/// So a requirement whose multiplier stays bounded is met.
+/// So a requirement whose multiplier stays bounded is met. Where the gain changes, ledgers add up: the sum over all
+/// gains of (L − L₀)/α takes the place of (L_n − L_0)/α.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Certificate {
     /// n: the steps since the ledger was opened (at the start, or when a bound changed).

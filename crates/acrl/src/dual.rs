@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{arity, positive};
 use crate::{
-    AutoEpoch, Certificate, Epoch, EpochLength, Error, Multipliers, Requirement, RequirementCertificate,
-    Rewards,
+    AutoEpoch, Certificate, Epoch, EpochLength, EpochSchedule, Error, Multipliers, Requirement,
+    RequirementCertificate, Rewards,
 };
 
 /// The dual update as a state machine without I/O: feed it every step's rewards, read λ.
@@ -14,7 +14,8 @@ use crate::{
 ///
 /// with a constant gain per step α_i. As in the paper α = η/T₀ for every requirement; with
 /// [scales](Self::with_scales) R_i each reward is first divided by its range, which amounts to
-/// α_i = (η/T₀)·R_0/R_i² and leaves multipliers and averages in the user's units.
+/// α_i = (η/T₀)·R_0/R_i² and leaves multipliers and averages in the user's units. With an
+/// [`EpochSchedule`] T₀ and the gain follow the steps taken; each change opens a new ledger, and ledgers add up.
 ///
 /// The state is plain data: serialised, restored and continued it yields bit-identical numbers.
 /// Derived quantities are not stored; a damaged state is rejected. The guarantees are about the
@@ -36,6 +37,8 @@ pub struct DualDynamics {
 #[serde(deny_unknown_fields)]
 struct State {
     requirements: Vec<Requirement>,
+    /// η.
+    step_size: f64,
     /// η/T₀ before scaling.
     gain: f64,
     /// R₀.
@@ -45,6 +48,9 @@ struct State {
     /// T₀ of the current epoch.
     length: u64,
     auto: Option<AutoEpoch>,
+    schedule: Option<EpochSchedule>,
+    /// λ that a deficit of 0 corresponds to, whatever the gain.
+    reference: Option<Multipliers>,
     multipliers: Multipliers,
     /// Σ (c − r) over the unfinished epoch.
     deficits: Vec<f64>,
@@ -61,11 +67,20 @@ struct State {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Ledger {
-    /// L₀.
+    /// L₀ of the present gain.
     opening: Vec<f64>,
+    /// Σ (L − L₀)/α over earlier gains.
+    closed: Vec<f64>,
     steps: u64,
     /// Σ r₀ … Σ r_m.
     totals: Vec<f64>,
+}
+
+impl Ledger {
+    fn new(opening: Vec<f64>) -> Self {
+        let m = opening.len();
+        Self { opening, closed: vec![0.0; m], steps: 0, totals: vec![0.0; m + 1] }
+    }
 }
 
 impl TryFrom<State> for DualDynamics {
@@ -77,19 +92,22 @@ impl TryFrom<State> for DualDynamics {
             ("scales", state.scales.len()),
             ("multipliers", state.multipliers.len()),
             ("deficits", state.deficits.len()),
+            ("the reference", state.reference.as_ref().map_or(m, Multipliers::len)),
             ("the ledger's opening", state.ledger.opening.len()),
+            ("the ledger's closed part", state.ledger.closed.len()),
             ("the ledger's totals, less one", state.ledger.totals.len().saturating_sub(1)),
         ] {
             arity(what, m, found)?;
         }
         positive("the epoch length", state.length as f64)?;
+        positive("the step size", state.step_size)?;
         positive("the gain", state.gain)?;
         positive("the scale of the objective", state.objective_scale)?;
+        state.schedule.iter().try_for_each(EpochSchedule::check)?;
         for (scale, requirement) in state.scales.iter().zip(&state.requirements) {
             positive(&format!("the scale of '{}'", requirement.name()), *scale)?;
         }
-        let gain = |r: &f64| state.gain * (state.objective_scale / r) / r;
-        let gains: Vec<f64> = state.scales.iter().map(gain).collect();
+        let gains = gains(&state);
         for (gain, requirement) in gains.iter().zip(&state.requirements) {
             let what =
                 format!("the gain of '{}', whose range is too large or too small,", requirement.name());
@@ -97,6 +115,11 @@ impl TryFrom<State> for DualDynamics {
         }
         Ok(Self { bounds: state.requirements.iter().map(Requirement::c).collect(), gains, state })
     }
+}
+
+/// α₁ … α_m.
+fn gains(state: &State) -> Vec<f64> {
+    state.scales.iter().map(|r| state.gain * (state.objective_scale / r) / r).collect()
 }
 
 impl From<DualDynamics> for State {
@@ -109,22 +132,26 @@ impl DualDynamics {
     /// λ₀ = 0, step size η and T₀ for the given requirements; α = η/T₀.
     pub fn new(requirements: Vec<Requirement>, step_size: f64, epoch: EpochLength) -> Result<Self, Error> {
         let length = epoch.start();
+        let window = if let EpochLength::Scheduled(s) = epoch { s.window(0, 0) } else { length };
         positive("the step size", step_size)?;
         positive("the epoch length", length as f64)?;
         let m = requirements.len();
         Self::try_from(State {
             requirements,
-            gain: step_size / length as f64,
+            step_size,
+            gain: step_size / window as f64,
             objective_scale: 1.0,
             scales: vec![1.0; m],
             length,
             auto: matches!(epoch, EpochLength::Auto(_)).then(|| AutoEpoch::new(0, 0.0)),
+            schedule: if let EpochLength::Scheduled(schedule) = epoch { Some(schedule) } else { None },
+            reference: None,
             multipliers: Multipliers::zeros(m),
             deficits: vec![0.0; m],
             taken: 0,
             k: 0,
             steps: 0,
-            ledger: Ledger { opening: vec![0.0; m], steps: 0, totals: vec![0.0; m + 1] },
+            ledger: Ledger::new(vec![0.0; m]),
         })
     }
 
@@ -148,6 +175,14 @@ impl DualDynamics {
         Ok(self)
     }
 
+    /// The dynamics from the optimal multipliers λ*, as far as they are known. If the gain changes, the distance from
+    /// there changes with it, so that (λ − λ*)/α is the total deficit all along. Opens a new ledger.
+    pub fn with_reference(self, reference: Multipliers) -> Result<Self, Error> {
+        let mut dynamics = self.with_multipliers(reference.clone())?;
+        dynamics.state.reference = Some(reference);
+        Ok(dynamics)
+    }
+
     /// Adds the rewards of one step. `Some` when the step ends an epoch and the multipliers have
     /// moved.
     #[inline]
@@ -166,6 +201,22 @@ impl DualDynamics {
     }
 
     fn end_epoch(&mut self) -> Result<Epoch<'_>, Error> {
+        let (k, steps) = (self.state.k, self.state.taken);
+        self.move_multipliers()?;
+        self.state.k += 1;
+        if self.state.auto.is_some() {
+            let debt = self.debt();
+            let State { auto, steps, length, .. } = &mut self.state;
+            let longer = auto.as_mut().and_then(|auto| auto.after_epoch(*steps, *length, debt));
+            *length = longer.unwrap_or(*length);
+        }
+        self.follow_schedule();
+        let State { steps: step, multipliers, length, .. } = &self.state;
+        Ok(Epoch { k, step: *step, steps, multipliers, length: *length })
+    }
+
+    /// The dual update.
+    fn move_multipliers(&mut self) -> Result<(), Error> {
         let state = &mut self.state;
         for i in 0..self.bounds.len() {
             let moved = self.gains[i] * state.deficits[i];
@@ -175,17 +226,33 @@ impl DualDynamics {
             }
             state.deficits[i] = 0.0;
         }
-        let (k, steps) = (state.k, state.taken);
-        state.k += 1;
         state.taken = 0;
-        if state.auto.is_some() {
-            let debt = self.debt();
-            let State { auto, steps, length, .. } = &mut self.state;
-            let longer = auto.as_mut().and_then(|auto| auto.after_epoch(*steps, *length, debt));
-            *length = longer.unwrap_or(*length);
+        Ok(())
+    }
+
+    /// Sets T₀ and the gain by the schedule, if there is one, between two epochs.
+    fn follow_schedule(&mut self) {
+        let Some(schedule) = self.state.schedule else { return };
+        let (step, since) = (self.state.steps, self.state.ledger.steps);
+        let gain = self.state.step_size / schedule.window(step, since) as f64;
+        self.state.length = schedule.length(step, since);
+        if gain == self.state.gain {
+            return;
         }
-        let State { steps: step, multipliers, length, .. } = &self.state;
-        Ok(Epoch { k, step: *step, steps, multipliers, length: *length })
+        let (ledger, before) = (self.ledger(), std::mem::take(&mut self.gains));
+        let state = &mut self.state;
+        for i in 0..before.len() {
+            state.ledger.closed[i] += (ledger[i] - state.ledger.opening[i]) / before[i];
+        }
+        state.gain = gain;
+        self.gains = gains(state);
+        if let Some(reference) = &state.reference {
+            for (i, &from) in reference.as_slice().iter().enumerate() {
+                let moved = (state.multipliers.as_slice()[i] - from) * (self.gains[i] / before[i] - 1.0);
+                state.multipliers.step(i, moved);
+            }
+        }
+        state.ledger.opening = state.multipliers.as_slice().to_vec();
     }
 
     /// Sets T₀ back to its initial length, for an agent that acts differently from now on. The gain
@@ -212,10 +279,22 @@ impl DualDynamics {
             deficits: carry(&self.state.deficits),
             requirements,
             scales: scales.to_vec(),
-            ledger: Ledger { opening: vec![0.0; m], steps: 0, totals: vec![0.0; m + 1] },
+            reference: self
+                .state
+                .reference
+                .as_ref()
+                .map(|l| Multipliers::new(carry(l.as_slice())))
+                .transpose()?,
+            ledger: Ledger::new(vec![0.0; m]),
             ..self.state.clone()
         })?;
         next.open_ledger();
+        if next.state.schedule.is_some() {
+            // The unfinished epoch may be long: the new requirements get one of their own.
+            next.move_multipliers()?;
+            next.open_ledger();
+            next.follow_schedule();
+        }
         *self = next;
         Ok(())
     }
@@ -268,6 +347,11 @@ impl DualDynamics {
         &self.state.scales
     }
 
+    /// Number of steps within which deficits are to be made up for: η over the gain.
+    pub fn window(&self) -> f64 {
+        self.state.step_size / self.state.gain
+    }
+
     /// T₀ of the current epoch.
     pub fn epoch_length(&self) -> u64 {
         self.state.length
@@ -296,18 +380,24 @@ impl DualDynamics {
         (self.state.ledger.steps, &self.state.ledger.totals)
     }
 
-    /// (L_n − L_0)/(α n) of each requirement since the ledger was opened: an upper bound on how far
-    /// its average is behind; where it is negative, a guaranteed margin.
-    pub fn shortfalls(&self) -> Vec<f64> {
-        let Ledger { opening, steps, .. } = &self.state.ledger;
-        self.deficit_rates(opening, *steps)
+    /// Σ (L − L₀)/α over the gains since the ledger was opened: an upper bound on how much of each reward is missing.
+    pub(crate) fn deficit_bounds(&self) -> Vec<f64> {
+        let (ledger, Ledger { opening, closed, .. }) = (self.ledger(), &self.state.ledger);
+        (0..self.len()).map(|i| closed[i] + (ledger[i] - opening[i]) / self.gains[i]).collect()
     }
 
-    /// (L_n − L_h)/(α (n − h)): the deficit per step since `steps` steps ago, when the ledger was
-    /// `earlier`.
-    pub(crate) fn deficit_rates(&self, earlier: &[f64], steps: u64) -> Vec<f64> {
-        let (ledger, n) = (self.ledger(), steps.max(1) as f64);
-        (0..self.len()).map(|i| (ledger[i] - earlier[i]) / (self.gains[i] * n)).collect()
+    /// The same per step: an upper bound on how far the average of each requirement is behind; where it is negative,
+    /// a guaranteed margin.
+    pub fn shortfalls(&self) -> Vec<f64> {
+        let n = self.state.ledger.steps.max(1) as f64;
+        self.deficit_bounds().into_iter().map(|deficit| deficit / n).collect()
+    }
+
+    /// (λ − λ*)/α: the reward that is missing of each requirement in all, as far as λ stayed positive; λ* is the
+    /// [reference](Self::with_reference), or 0.
+    pub fn deficits(&self) -> Vec<f64> {
+        let reference = |i: usize| self.state.reference.as_ref().map_or(0.0, |l| l.as_slice()[i]);
+        (0..self.len()).map(|i| (self.multipliers().as_slice()[i] - reference(i)) / self.gains[i]).collect()
     }
 
     /// The certificate of each requirement since the ledger was opened.
@@ -320,7 +410,7 @@ impl DualDynamics {
     }
 
     fn open_ledger(&mut self) {
-        self.state.ledger = Ledger { opening: self.ledger(), steps: 0, totals: vec![0.0; self.len() + 1] };
+        self.state.ledger = Ledger::new(self.ledger());
     }
 
     /// Σ λ_i/(α_i R_i): the missing reward, in steps at full range.
@@ -421,13 +511,44 @@ mod tests {
         assert_eq!(feasible.epoch_length(), 1);
     }
 
-    /// Arbitrary rewards, bounds, epoch lengths and steps at which the bound changes.
-    fn script() -> impl Strategy<Value = (Vec<f64>, f64, f64, u64, Vec<(usize, f64)>)> {
+    #[test]
+    fn schedule_changes_gain_and_length_together_and_keeps_the_deficit() {
+        let schedule = EpochSchedule { start: 10, sufficient: 1000, share: 0.1, horizon: None };
+        let d = dynamics(0.5, 1.0, EpochLength::Scheduled(schedule));
+        let mut d = d.with_reference(Multipliers::new(vec![2.0]).unwrap()).unwrap();
+        for i in 0..1000 {
+            feed(&mut d, f64::from(i % 3 == 0));
+            let behind = 0.5 * f64::from(i + 1) - f64::from(i / 3 + 1);
+            let unfinished = d.state.deficits[0];
+            assert!(
+                (d.deficits()[0] + unfinished - behind).abs() < 1e-9 || d.multipliers().as_slice()[0] == 0.0
+            );
+            assert!((d.gains()[0] * d.window() - 1.0).abs() < 1e-12);
+        }
+        assert!(d.epoch_length() > 80);
+        d.set_bound("x", 0.4).unwrap();
+        assert_eq!(d.epoch_length(), 10, "changed requirements need not wait");
+    }
+
+    /// The rules for T₀.
+    fn epochs() -> impl Strategy<Value = EpochLength> {
+        let schedule = (1..50u64, 0..200u64, 0.001..2.0f64, prop::option::of(1..500u64));
+        prop_oneof![
+            (1..50u64).prop_map(EpochLength::Fixed),
+            (1..50u64).prop_map(EpochLength::Auto),
+            schedule.prop_map(|(start, sufficient, share, horizon)| {
+                EpochLength::Scheduled(EpochSchedule { start, sufficient, share, horizon })
+            }),
+        ]
+    }
+
+    /// Arbitrary rewards, bounds and steps at which the bound changes.
+    fn script() -> impl Strategy<Value = (Vec<f64>, f64, f64, EpochLength, Vec<(usize, f64)>)> {
         (
             prop::collection::vec(-3.0..3.0f64, 1..400),
             -2.0..2.0f64,
             0.001..10.0f64,
-            1..50u64,
+            epochs(),
             prop::collection::vec((0..400usize, -2.0..2.0f64), 0..4),
         )
     }
@@ -435,11 +556,11 @@ mod tests {
     proptest! {
         #[test]
         fn certificate_holds_for_any_rewards_bounds_and_epochs(
-            (rewards, c, step, length, changes) in script(), auto: bool, start in 0.0..5.0f64
+            (rewards, c, step, epoch, changes) in script(), reference: bool, start in 0.0..5.0f64
         ) {
-            let epoch = if auto { EpochLength::Auto(length) } else { EpochLength::Fixed(length) };
-            let mut d = dynamics(c, step, epoch).with_scales(1.5, &[0.7]).unwrap()
-                .with_multipliers(Multipliers::new(vec![start]).unwrap()).unwrap();
+            let start = Multipliers::new(vec![start]).unwrap();
+            let d = dynamics(c, step, epoch).with_scales(1.5, &[0.7]).unwrap();
+            let mut d = if reference { d.with_reference(start) } else { d.with_multipliers(start) }.unwrap();
             let (mut sum, mut n, mut bound) = (0.0, 0.0, c);
             for (t, &r) in rewards.iter().enumerate() {
                 if let Some(&(_, new)) = changes.iter().find(|(at, _)| *at == t) {
@@ -456,9 +577,8 @@ mod tests {
 
         #[test]
         fn restored_state_continues_bit_identically(
-            (rewards, c, step, length, changes) in script(), auto: bool, stop in 0..400usize
+            (rewards, c, step, epoch, changes) in script(), stop in 0..400usize
         ) {
-            let epoch = if auto { EpochLength::Auto(length) } else { EpochLength::Fixed(length) };
             let mut straight = dynamics(c, step, epoch).with_scales(3.0, &[0.3]).unwrap();
             let mut resumed = straight.clone();
             for (t, &r) in rewards.iter().enumerate() {
@@ -478,7 +598,7 @@ mod tests {
 
         #[test]
         fn replacing_requirements_by_themselves_changes_nothing_but_the_ledger(
-            (rewards, c, step, length, _) in script()
+            (rewards, c, step, _, _) in script(), length in 1..50u64
         ) {
             let mut d = dynamics(c, step, EpochLength::Fixed(length));
             let mut replaced = d.clone();

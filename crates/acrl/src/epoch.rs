@@ -2,23 +2,97 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Multipliers;
+use crate::error::positive;
+use crate::{Error, Multipliers};
 
 /// The rule for T₀.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EpochLength {
     /// T₀ steps.
     Fixed(u64),
     /// Starts with this many steps, and doubles while the multipliers keep growing ([`AutoEpoch`]).
     Auto(u64),
+    /// Follows the steps taken and the steps that remain ([`EpochSchedule`]).
+    Scheduled(EpochSchedule),
 }
 
 impl EpochLength {
     /// T₀ at the beginning.
     pub fn start(self) -> u64 {
-        let (Self::Fixed(length) | Self::Auto(length)) = self;
-        length
+        match self {
+            Self::Fixed(length) | Self::Auto(length) => length,
+            Self::Scheduled(schedule) => schedule.length(0, 0),
+        }
+    }
+}
+
+/// T₀ and the gain by the steps taken, or by those planned.
+///
+/// Each change of behaviour costs objective, and each epoch may bring one; so with short epochs of a constant length
+/// the objective stays away from the optimum however long the agent runs. On the other hand requirements can be
+/// behind by what one epoch is able to miss. Hence T₀ is what suffices to make changes cheap, but at most a share κ
+/// and at least a share ε = [`LEAST_SHARE`](Self::LEAST_SHARE) of the time:
+///
+/// - without a horizon T₀ = max(`start`, min(κ t, max(`sufficient`, ε t))) after t steps. An epoch whose rewards miss a
+///   bound by at most a per step adds at most a T₀/t ≤ a κ to the shortfall of the average, once κ t ≥ `start`: with
+///   κ = tolerance/a no more than the tolerance. Up to step n there are at most (1 + 1/ε)(1 + ln(n/s)) epochs
+///   from step s = `start`/κ on, so that epochs which cost d each lose O(d ln n/n) of the objective on average.
+/// - with a horizon of N steps it is the same with N for t, until the end comes closer: then half of what remains,
+///   but at least `start`. So the last epochs correct what the earlier ones have missed, and N is the end of an epoch.
+///   There are at most 1 + 1/ε + log₂(N/`start`) + 2 epochs.
+///
+/// The gain is α = η/[`window`](Self::window): what is missing is made up for within the steps that remain, or a share
+/// of those taken (the rates of "re-solving"; Jasin & Kumar 2012), so that chance moves behaviour as little as possible.
+/// Each change of the gain opens a new ledger ([`Certificate`](crate::Certificate)); ledgers add up.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EpochSchedule {
+    /// The shortest T₀: at least as long as a change of behaviour takes.
+    pub start: u64,
+    /// T₀ from which on changes of behaviour cost next to nothing.
+    pub sufficient: u64,
+    /// κ: T₀ takes at most this share of the time.
+    pub share: f64,
+    /// N, if the number of steps is known.
+    pub horizon: Option<u64>,
+}
+
+impl EpochSchedule {
+    /// T₀ takes at least this share of the time: with more epochs nothing is gained.
+    pub const LEAST_SHARE: f64 = 0.001;
+    /// Without a horizon deficits are made up for within this share of the steps taken.
+    pub const WINDOW_SHARE: f64 = 0.125;
+
+    /// T₀ after `step` steps, of which the last `since` count: those since requirements were changed.
+    pub fn length(&self, step: u64, since: u64) -> u64 {
+        let start = self.start.max(1);
+        let share = |n: u64| {
+            let least = (Self::LEAST_SHARE * n as f64) as u64;
+            self.sufficient.max(least).min((self.share * n as f64) as u64)
+        };
+        match self.horizon {
+            Some(horizon) if step < horizon => {
+                let remaining = horizon - step;
+                let length = share(horizon).min(remaining / 2).max(start);
+                if remaining < length.saturating_add(start) { remaining } else { length }
+            }
+            _ => share(since).max(start),
+        }
+    }
+
+    /// Number of steps within which a deficit is to be made up for, after which the gain α = η/window.
+    pub fn window(&self, step: u64, since: u64) -> u64 {
+        let window = match self.horizon {
+            Some(horizon) if step < horizon => horizon - step,
+            _ => (Self::WINDOW_SHARE * since as f64) as u64,
+        };
+        window.max(self.length(step, since))
+    }
+
+    /// Rejects a share that is not a positive number.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        positive("the share of an epoch", self.share).map(|_| ())
     }
 }
 
@@ -88,5 +162,52 @@ impl AutoEpoch {
         }
         self.strikes = 0;
         Some(length.saturating_mul(2).min(Self::LONGEST))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn epochs_with_a_horizon_end_at_it(
+            start in 1..500u64, sufficient in 0..5000u64, share in 0.001..1.0f64, horizon in 1..100_000u64
+        ) {
+            let schedule = EpochSchedule { start, sufficient, share, horizon: Some(horizon) };
+            let (mut step, mut epochs) = (0, 0.0);
+            while step < horizon {
+                let length = schedule.length(step, step);
+                prop_assert!(length >= start.min(horizon) && length <= horizon - step);
+                prop_assert!(schedule.window(step, step) >= length);
+                step += length;
+                epochs += 1.0;
+            }
+            let halvings = (horizon as f64 / start as f64).log2().max(0.0);
+            prop_assert!(epochs <= 1.0 / EpochSchedule::LEAST_SHARE + halvings + 3.0, "{epochs}");
+            let enough = (sufficient as f64).min(share * horizon as f64).max(1.0);
+            prop_assert!(epochs <= horizon as f64 / enough.floor() + halvings + 3.0, "{epochs}");
+        }
+
+        #[test]
+        fn epochs_without_a_horizon_grow_in_proportion(
+            start in 1..500u64, sufficient in 0..5000u64, share in 0.001..0.5f64
+        ) {
+            let schedule = EpochSchedule { start, sufficient, share, horizon: None };
+            let (mut step, mut epochs, mut since) = (0u64, 0.0, None);
+            while step < 10_000_000 {
+                let length = schedule.length(step, step);
+                prop_assert!(length as f64 <= (share * step as f64).max(start as f64));
+                if length > start {
+                    since.get_or_insert(step);
+                    epochs += 1.0;
+                }
+                step += length;
+            }
+            let n = step as f64;
+            let rate = 1.0 + 1.0 / EpochSchedule::LEAST_SHARE;
+            prop_assert!(epochs <= 2.0 + rate * (1.0 + (n * share / start as f64).ln()));
+        }
     }
 }

@@ -97,12 +97,14 @@ pub fn execute<P: FinitePolicy + ?Sized, O: Observer + ?Sized>(
     let names = simulator.specification().names();
     let mut stop = observer.event(&Event::Started { requirements: &names, steps }).is_break();
     let mut taken = 0;
+    policy.begin_epoch(agent.dynamics());
     while taken < steps && !stop {
         let action = policy.act(state, agent.multipliers(), rng); // a_t ~ π(s_t, λ_k)
         state = simulator.step(state, action, &mut rewards, rng)?;
         taken += 1;
         if let Some(epoch) = agent.observe(&rewards)? {
             stop = observer.event(&Event::Epoch(epoch)).is_break();
+            policy.begin_epoch(agent.dynamics());
         }
         let step = Step { steps: taken, agents: std::slice::from_ref(agent), states: None };
         stop |= observer.step(&step).is_break();

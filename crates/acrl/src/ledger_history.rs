@@ -20,8 +20,8 @@ pub struct MultiplierStatistics {
 
 /// The ledger in the middle of a run, and statistics of the multipliers.
 ///
-/// A run of a planned length n keeps the ledger after n/2 steps, and statistics from step n/10 on.
-/// A run without a planned end keeps at most [`MARKS`](Self::MARKS) evenly spaced ledgers, every
+/// A run of a planned length n keeps the certified deficit after n/2 steps, and statistics from step n/10 on.
+/// A run without a planned end keeps at most [`MARKS`](Self::MARKS) evenly spaced ones, every
 /// second of which is dropped when they become too many, so that one is always within n/16 steps
 /// before the middle; its statistics are of all steps.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -29,7 +29,7 @@ pub struct MultiplierStatistics {
 pub(crate) struct LedgerHistory {
     /// The planned steps n.
     planned: Option<u64>,
-    /// The ledger after 0, `stride`, 2·`stride` … steps, or after 0 (later n/2) steps if they are
+    /// The deficit after 0, `stride`, 2·`stride` … steps, or after 0 (later n/2) steps if they are
     /// planned.
     marks: Vec<Vec<f64>>,
     stride: u64,
@@ -58,7 +58,7 @@ impl LedgerHistory {
         };
         Self {
             planned,
-            marks: vec![dynamics.ledger()],
+            marks: vec![dynamics.deficit_bounds()],
             stride: 1,
             steps: 0,
             updates: 0,
@@ -105,7 +105,7 @@ impl LedgerHistory {
         match self.planned {
             Some(n) => {
                 if self.steps == n / 2 {
-                    self.marks[0] = dynamics.ledger();
+                    self.marks[0] = dynamics.deficit_bounds();
                 }
                 if self.steps == n / 10 {
                     self.restart_statistics(dynamics);
@@ -122,7 +122,7 @@ impl LedgerHistory {
                     // This step is the next one on the wider grid, as the number of marks was even.
                     self.stride *= 2;
                 }
-                self.marks.push(dynamics.ledger());
+                self.marks.push(dynamics.deficit_bounds());
                 self.next = self.marks.len() as u64 * self.stride;
             }
         }
@@ -156,7 +156,8 @@ impl LedgerHistory {
                 (last as usize, last * self.stride)
             }
         };
-        dynamics.deficit_rates(&self.marks[mark], self.steps.saturating_sub(middle))
+        let n = self.steps.saturating_sub(middle).max(1) as f64;
+        dynamics.deficit_bounds().iter().zip(&self.marks[mark]).map(|(now, then)| (now - then) / n).collect()
     }
 
     /// The statistics of each multiplier.
@@ -181,19 +182,18 @@ mod tests {
         let requirement = Requirement::at_least("x", 0.5).unwrap();
         let mut dynamics = DualDynamics::new(vec![requirement], 0.3, EpochLength::Fixed(3)).unwrap();
         let mut history = LedgerHistory::new(&dynamics, None);
-        let (mut ledgers, mut rng) = (vec![dynamics.ledger()], Rng::new(1));
+        let (mut deficits, mut rng) = (vec![dynamics.deficit_bounds()], Rng::new(1));
         for n in 1..=3000_u64 {
             if let Some(epoch) = dynamics.observe(&Rewards::new(vec![0.0, rng.uniform()]).unwrap()).unwrap() {
                 history.update(&epoch);
             }
             history.step(&dynamics);
-            ledgers.push(dynamics.ledger());
+            deficits.push(dynamics.deficit_bounds());
             assert!(history.marks.len() <= LedgerHistory::MARKS);
             let rate = history.deficit_rates(&dynamics)[0];
             let middle = n / 2;
             let fits = |h: u64| {
-                let expected = (ledgers[n as usize][0] - ledgers[h as usize][0])
-                    / (dynamics.gains()[0] * (n - h) as f64);
+                let expected = (deficits[n as usize][0] - deficits[h as usize][0]) / (n - h) as f64;
                 (rate - expected).abs() < 1e-12
             };
             assert!((middle - (n / 16).min(middle)..=middle).any(fits), "{n}");

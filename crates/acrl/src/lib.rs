@@ -69,7 +69,7 @@ pub use agent::{Agent, AgentBuilder};
 pub use certificate::{Certificate, RequirementCertificate};
 pub use diagnosis::{Diagnosis, DiagnosisInput, DiagnosisVerdict, Evidence, ExactEvidence};
 pub use dual::DualDynamics;
-pub use epoch::{AutoEpoch, Epoch, EpochLength};
+pub use epoch::{AutoEpoch, Epoch, EpochLength, EpochSchedule};
 pub use error::Error;
 pub use event::{EachStep, Event, Observer, Silent, Step};
 pub use execute::{AugmentedState, Execution, execute, execute_runs};

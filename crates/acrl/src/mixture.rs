@@ -60,6 +60,61 @@ pub fn best_mixture<V: AsRef<[f64]>>(vectors: &[V], bounds: &[f64]) -> Option<Mi
     Some(Mixture { weights, value, multipliers, degenerate: vertex.degenerate })
 }
 
+/// A mixture that may fall short of requirements.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ElasticMixture {
+    /// p: nonnegative, adds up to 1.
+    pub weights: Vec<f64>,
+    /// Σ p_j v_{0j}, less the price of the shortfalls.
+    pub value: f64,
+}
+
+/// max_p Σ p_j v_{0j} − Σ prices_i (c_i − Σ p_j v_{ij})₊: the weights of a mixture that falls short of requirements
+/// only where that is worth more than their prices, or where nothing else is possible (an exact penalty; Nocedal &
+/// Wright 2006, ch. 17). Where some mixture meets the requirements, and the prices exceed the multipliers, that is
+/// [`best_mixture`].
+///
+/// ```
+/// use acrl::mixture::elastic_mixture;
+/// let v = [[1.0, 0.0], [0.0, 0.4]];
+/// assert_eq!(elastic_mixture(&v, &[0.5], &[10.0]).unwrap().weights, [0.0, 1.0]);
+/// assert_eq!(elastic_mixture(&v, &[0.5], &[1.0]).unwrap().weights, [1.0, 0.0]);
+/// ```
+///
+/// `None` if there is no vector, or a number is not finite.
+pub fn elastic_mixture<V: AsRef<[f64]>>(
+    vectors: &[V],
+    bounds: &[f64],
+    prices: &[f64],
+) -> Option<ElasticMixture> {
+    let (n, m) = (vectors.len(), bounds.len());
+    if n == 0 {
+        return None;
+    }
+    let scale = |i: usize, bound: f64| {
+        let largest = vectors.iter().map(|v| (v.as_ref()[i] - bound).abs()).fold(0.0, f64::max);
+        if largest > 0.0 { largest } else { 1.0 }
+    };
+    let objective_scale = scale(0, 0.0);
+    let mut cost: Vec<f64> = vectors.iter().map(|v| v.as_ref()[0] / objective_scale).collect();
+    cost.resize(n + m, 0.0);
+    let mut rows = Vec::with_capacity(m + 1);
+    for i in 0..m {
+        let scale = scale(i + 1, bounds[i]);
+        let mut row: Vec<f64> = vectors.iter().map(|v| (v.as_ref()[i + 1] - bounds[i]) / scale).collect();
+        row.extend((0..m).map(|j| if i == j { -1.0 } else { 0.0 }));
+        row.extend((0..m).map(|j| if i == j { 1.0 } else { 0.0 }));
+        rows.push(row);
+        cost.push(-prices[i] * scale / objective_scale);
+    }
+    rows.push((0..n + 2 * m).map(|j| if j < n { 1.0 } else { 0.0 }).collect());
+    let mut rhs = vec![0.0; m];
+    rhs.push(1.0);
+    let vertex = maximise(&cost, &rows, &rhs)?;
+    let value = objective_scale * cost.iter().zip(&vertex.x).map(|(c, x)| c * x).sum::<f64>();
+    Some(ElasticMixture { weights: shares(&vertex.x[..n]), value })
+}
+
 /// Weights that add up to 1 despite rounding.
 fn shares(x: &[f64]) -> Vec<f64> {
     let total: f64 = x.iter().sum();

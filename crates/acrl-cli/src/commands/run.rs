@@ -16,7 +16,6 @@ pub(crate) fn run(args: &RunArgs, global: &Global, output: &mut Output) -> anyho
         seed: global.seed,
         init_multipliers: args.init_multipliers.clone(),
         executor: args.executor,
-        time_sharing: args.time_sharing,
         pictures: args.out_dir.is_some(),
     };
     let files = RunFiles {

@@ -74,7 +74,7 @@ pub(crate) fn run(args: &SolveArgs, output: &mut Output) -> anyhow::Result<ExitS
             }
             output.hint(match &args.policy {
                 Some(path) => {
-                    format!("Try next: acrl run {0}, or acrl run {0} --time-sharing.", path.display())
+                    format!("Try next: acrl run {}.", path.display())
                 }
                 None => format!(
                     "Try next: acrl run {name}, to meet the requirements while running; acrl check {name}, for the theory."

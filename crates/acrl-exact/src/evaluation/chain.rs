@@ -111,16 +111,7 @@ impl Chain {
     /// Factors of the chain on the sorted states `inside`, with everything outside as one absorbing state
     /// behind them.
     fn absorbed(&self, inside: &[usize]) -> Result<Factors, Singular> {
-        let position = |s: usize| inside.binary_search(&s).unwrap_or(inside.len());
-        let mut rows = Rows::default();
-        for &s in inside {
-            rows.targets.extend(self.row(s).map(|(t, _)| position(t) as u32));
-            rows.probabilities.extend(self.row(s).map(|(_, p)| p));
-            rows.end();
-        }
-        rows.end();
-        let factors = Factors::new(rows, inside.len())?;
-        if factors.other_root().is_some() { Err(Singular) } else { Ok(factors) }
+        absorbed(|s| self.rows.row(s), inside)
     }
 
     fn states(&self) -> usize {
@@ -159,6 +150,11 @@ impl Chain {
     /// States of each recurrent class.
     pub(crate) fn recurrent_classes(&self) -> impl Iterator<Item = &[usize]> {
         self.classes.iter().map(|class| class.states.as_slice())
+    }
+
+    /// States of each recurrent class, and the stationary probability of each.
+    pub(crate) fn stationary(&self) -> impl Iterator<Item = (&[usize], &[f64])> {
+        self.classes.iter().map(|class| (&class.states[..], &class.stationary[..]))
     }
 
     /// Gain g and bias h of a reward r(s).
@@ -246,6 +242,39 @@ impl Chain {
         }
         Ok(result)
     }
+}
+
+/// Solution x of x = b + P x of a policy on the sorted states `inside`, with x = 0 outside; b(i) and x(i) belong to the
+/// state `inside[i]`. The policy, given as the number of the action in each state, leaves them almost surely.
+pub(crate) fn until_outside(
+    model: &FiniteCmdp,
+    actions: &[usize],
+    inside: &[usize],
+    b: impl Fn(usize) -> f64,
+) -> Result<Vec<f64>, Singular> {
+    let choice = |s: usize| model.choice(model.choices(s).start + actions[s]);
+    let factors = absorbed(|s| (choice(s).targets, choice(s).probabilities), inside)?;
+    let mut x = factors.solve(|i| if i < inside.len() { b(i) } else { 0.0 });
+    x.truncate(inside.len());
+    if x.iter().all(|x| x.is_finite()) { Ok(x) } else { Err(Singular) }
+}
+
+/// Factors of a chain on the sorted states `inside`, with everything outside as one absorbing state behind them.
+fn absorbed<'m>(
+    row: impl Fn(usize) -> (&'m [u32], &'m [f64]),
+    inside: &[usize],
+) -> Result<Factors, Singular> {
+    let position = |t: u32| inside.binary_search(&(t as usize)).unwrap_or(inside.len()) as u32;
+    let mut rows = Rows::default();
+    for &s in inside {
+        let (targets, probabilities) = row(s);
+        rows.targets.extend(targets.iter().map(|&t| position(t)));
+        rows.probabilities.extend_from_slice(probabilities);
+        rows.end();
+    }
+    rows.end();
+    let factors = Factors::new(rows, inside.len())?;
+    if factors.other_root().is_some() { Err(Singular) } else { Ok(factors) }
 }
 
 /// Transitions, row by row.

@@ -150,6 +150,12 @@ fn elimination_order<'m>(
         }
         next += 1;
     }
+    // States that do not lead to the reference go first: one of them is a root of its own.
+    for s in 0..n {
+        if position[s] == u32::MAX {
+            order.push(s as u32);
+        }
+    }
     order.reverse();
     order.iter().enumerate().for_each(|(i, &s)| position[s as usize] = i as u32);
     (order, position)

@@ -2,12 +2,16 @@
 
 mod deterministic;
 mod exact;
-mod policy_set;
+mod executable;
+mod lead_home;
+mod mixture;
+mod plan;
+mod planner;
 mod redirect;
-mod time_sharing;
 
 pub(crate) use deterministic::DeterministicPolicy;
 pub use exact::ExactPolicy;
-pub use policy_set::{Executable, ExecutableComponent, PolicySetExecutor, SETTLE};
+pub use executable::{Executable, ExecutableComponent, SETTLE};
+pub use mixture::MixtureExecutor;
+pub use plan::{ExecutionPlan, PlanOptions, Realisation};
 pub use redirect::redirect_slow_states;
-pub use time_sharing::TimeSharingExecutor;

@@ -1,7 +1,7 @@
 //! Simulation of a finite model with a specification, and policies for it.
 
 use super::FiniteCmdp;
-use crate::{Error, Multipliers, Rewards, Rng, Scoring, Specification};
+use crate::{DualDynamics, Error, Multipliers, Rewards, Rng, Scoring, Specification};
 
 /// π(s, λ) in a finite model: an action index for a state index. There is no way to act without λ.
 ///
@@ -16,6 +16,12 @@ use crate::{Error, Multipliers, Rewards, Rng, Scoring, Specification};
 pub trait FinitePolicy {
     /// The action a ~ π(s, λ), as a position among the choices of the state.
     fn act(&mut self, state: usize, multipliers: &Multipliers, rng: &mut Rng) -> usize;
+
+    /// Called at the beginning of every epoch, for policies that need more of the dual dynamics than λ: how long the
+    /// epoch will be, say.
+    fn begin_epoch(&mut self, dynamics: &DualDynamics) {
+        let _ = dynamics;
+    }
 }
 
 impl<F: FnMut(usize, &Multipliers, &mut Rng) -> usize> FinitePolicy for F {

@@ -1,19 +1,15 @@
-//! Executable form of a solution: the policy set of its mixture, and the executor that selects from it by
-//! the multipliers.
+//! Executable form of a solution: the deterministic policies of its mixture.
 //!
-//! Memory is proportional to the model: one small number for each state and each policy. At λ
-//! [`PolicySetExecutor`] follows the policy of largest V₀ + λ·V, which is π(λ) among those that are
-//! optimal at λ* (generalised policy improvement over a policy set, Barreto et al. 2017);
-//! [`TimeSharingExecutor`](crate::TimeSharingExecutor) gives each policy its share of time instead.
+//! Memory is proportional to the model: one small number for each state and each policy. An
+//! [`ExecutionPlan`](crate::ExecutionPlan) decides how they are used.
 //!
 //! In a model with several end components the almost-sure optimum is executed: a journey to a component
 //! that meets the requirements, which is reached with probability 1, and there its own mixture.
 
-use acrl::{FiniteCmdp, FinitePolicy, Multipliers, Rng};
+use acrl::{FiniteCmdp, Multipliers};
 
 use super::redirect_slow_states;
 use crate::tolerances::WEIGHT_SUM;
-use crate::vector::dot;
 use crate::{AlmostSure, ComponentOptimum, FiniteTask, MixturePolicy, Optimum};
 
 /// Mark in a journey: the agent stays in the end component of this state.
@@ -170,68 +166,6 @@ impl Executable {
         }
         total
     }
-
-    /// Component in which the agent stays from this state on; `None` on the way.
-    #[inline]
-    pub(super) fn settle(&self, state: usize) -> Option<usize> {
-        match self.journey.get(state) {
-            None => Some(0),
-            Some(&SETTLE) => Some(self.component_of[state] as usize),
-            Some(_) => None,
-        }
-    }
-
-    /// Action on the way to a component.
-    #[inline]
-    pub(super) fn step(&self, state: usize) -> usize {
-        self.journey.get(state).map_or(0, |&step| step as usize)
-    }
-}
-
-/// Executor that follows, of the policies of the mixture, one of largest V₀ + λ·V.
-#[derive(Debug, Clone)]
-pub struct PolicySetExecutor<'a> {
-    answer: &'a Executable,
-    objective: f64,
-    component: Option<usize>,
-    /// Index of the selected policy.
-    policy: usize,
-    multipliers: Vec<f64>,
-}
-
-impl<'a> PolicySetExecutor<'a> {
-    /// Executor of a solution; without an objective V₀ does not count.
-    pub fn new(answer: &'a Executable, has_objective: bool) -> Self {
-        let objective = if has_objective { 1.0 } else { 0.0 };
-        Self { answer, objective, component: None, policy: 0, multipliers: vec![f64::NAN] }
-    }
-
-    fn select(&mut self, component: usize, multipliers: &Multipliers) {
-        self.multipliers.clear();
-        self.multipliers.extend_from_slice(multipliers.as_slice());
-        let mut best = f64::NEG_INFINITY;
-        for (j, values) in self.answer.components[component].values.iter().enumerate() {
-            let value = self.objective * values[0] + dot(&values[1..], &self.multipliers);
-            if value > best {
-                (best, self.policy) = (value, j);
-            }
-        }
-    }
-}
-
-impl FinitePolicy for PolicySetExecutor<'_> {
-    #[inline]
-    fn act(&mut self, state: usize, multipliers: &Multipliers, _: &mut Rng) -> usize {
-        let settled = self.component.is_some();
-        if !settled {
-            self.component = self.answer.settle(state);
-        }
-        let Some(component) = self.component else { return self.answer.step(state) };
-        if !settled || self.multipliers != multipliers.as_slice() {
-            self.select(component, multipliers);
-        }
-        self.answer.policies[self.policy][state] as usize
-    }
 }
 
 #[cfg(test)]
@@ -239,23 +173,30 @@ mod tests {
     use super::*;
     use crate::solve::{optimum, silent};
     use crate::test_models::{maximise_r0, of_choices};
-    use crate::{SolveOptions, TimeSharingExecutor, almost_sure};
-    use acrl::{Agent, EpochLength, Silent, Simulator, execute};
+    use crate::{ExecutionPlan, MixtureExecutor, PlanOptions, Realisation, SolveOptions, almost_sure};
+    use acrl::{Agent, EpochLength, Rng, Silent, Simulator, execute};
 
-    /// Averages of one long run of each executor.
+    /// Averages of one long run of each realisation.
     fn averages(task: &FiniteTask<'_>, answer: &Executable, seed: u64) -> [Vec<f64>; 2] {
         answer.check(task.model(), task.len()).unwrap();
         let specification = task.specification();
-        let run = |policy: &mut dyn FinitePolicy| {
-            let start = Multipliers::new(answer.multipliers()).unwrap();
-            let agent = Agent::builder(specification.requirements().to_vec()).step_size(0.1);
-            let mut agent = agent.epoch(EpochLength::Fixed(50)).multipliers(start).build().unwrap();
+        [Realisation::Stationary, Realisation::TimeSharing].map(|realisation| {
+            let steps = 400_000;
+            let options =
+                PlanOptions { steps: Some(steps), realisation: Some(realisation), tolerances: &[0.01] };
+            let plan = ExecutionPlan::new(task, answer, &options).unwrap();
+            let mut agent = Agent::builder(specification.requirements().to_vec())
+                .step_size(plan.step_size())
+                .epoch(EpochLength::Scheduled(plan.schedule()))
+                .reference(Multipliers::new(plan.multipliers().to_vec()).unwrap())
+                .build()
+                .unwrap();
             let mut environment = Simulator::new(task.model(), specification.clone()).unwrap();
-            let mut rng = Rng::stream(seed, 0);
-            let run = execute(&mut environment, policy, &mut agent, 400_000, &mut rng, &mut Silent).unwrap();
+            let (mut policy, mut rng) = (MixtureExecutor::new(&plan), Rng::stream(seed, 0));
+            let run =
+                execute(&mut environment, &mut policy, &mut agent, steps, &mut rng, &mut Silent).unwrap();
             run.averages.as_slice().to_vec()
-        };
-        [run(&mut PolicySetExecutor::new(answer, true)), run(&mut TimeSharingExecutor::new(answer, None))]
+        })
     }
 
     /// Ring with random moves, rewards by state, and optionally a transient entrance.

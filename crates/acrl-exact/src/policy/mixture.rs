@@ -1,0 +1,249 @@
+//! Executor of a plan: shares of time that follow the multipliers.
+
+use acrl::mixture::elastic_mixture;
+use acrl::{DualDynamics, FinitePolicy, Multipliers, Rng};
+
+use super::ExecutionPlan;
+use super::plan::PlannedComponent;
+use crate::tuning::{ROUNDS, SHORTEST_TURN};
+
+/// A group of policies that acts as one, and for how many steps.
+type Turn = (Vec<usize>, u64);
+
+/// Division of an epoch.
+struct Division {
+    /// Share of each policy.
+    weights: Vec<f64>,
+    turns: Vec<Turn>,
+    /// Objective per step, less what changes of policy and shortfalls cost of it.
+    value: f64,
+}
+
+/// Executor of an [`ExecutionPlan`].
+///
+/// At the beginning of an epoch of T steps the multipliers say how much of each reward is missing, D = (λ − λ*)/α. The
+/// shares w of the epoch are the best that make up for it,
+///
+/// > max Σ w_j V₀_j such that Σ w_j V_j ≥ c + D/T,
+///
+/// so that shares are solved for again and again (re-solving; Jasin & Kumar 2012), or, if no shares suffice, those
+/// which come closest. Policies that share states act as one randomised policy, which draws policy j in state s with
+/// odds w_j x_j(s), where x_j is its occupancy measure: the occupancy measure then is Σ w_j x_j. The others act one
+/// after the other, in an order that turns around from epoch to epoch.
+#[derive(Debug, Clone)]
+pub struct MixtureExecutor<'p> {
+    plan: &'p ExecutionPlan,
+    component: Option<usize>,
+    /// T and D of the present epoch.
+    length: u64,
+    window: f64,
+    deficits: Vec<f64>,
+    /// Turns that are left in this epoch, the next one last.
+    turns: Vec<Turn>,
+    /// Policies that act now.
+    acting: Vec<usize>,
+    weights: Vec<f64>,
+    left: u64,
+}
+
+impl<'p> MixtureExecutor<'p> {
+    /// Executor before its first step.
+    pub fn new(plan: &'p ExecutionPlan) -> Self {
+        Self {
+            plan,
+            component: None,
+            length: 1,
+            window: 1.0,
+            deficits: vec![0.0; plan.bounds.len()],
+            turns: Vec::new(),
+            acting: Vec::new(),
+            weights: Vec::new(),
+            left: 0,
+        }
+    }
+
+    /// Decides on the turns of this epoch.
+    fn resolve(&mut self, component: usize) {
+        let planned = &self.plan.components[component];
+        let mut usable = vec![true; planned.values.len()];
+        let mut kept = vec![false; planned.values.len()];
+        let Some(mut best) = self.division(planned, &usable) else {
+            self.left = u64::MAX;
+            return;
+        };
+        // A turn may not be worth the changes that it brings.
+        while let Some(policies) = shortest(&best, &kept) {
+            policies.iter().for_each(|&j| usable[j] = false);
+            match self.division(planned, &usable).filter(|without| without.value >= best.value) {
+                Some(without) => best = without,
+                None => policies.iter().for_each(|&j| (usable[j], kept[j]) = (true, true)),
+            }
+        }
+        self.lengthen(planned, &mut best);
+        self.weights = best.weights;
+        self.turns = best.turns;
+        self.turns.reverse();
+        self.next();
+    }
+
+    /// The best division of the epoch among usable policies; `None` if there are none.
+    fn division(&self, planned: &PlannedComponent, usable: &[bool]) -> Option<Division> {
+        let numbers: Vec<usize> = (0..usable.len()).filter(|&j| usable[j]).collect();
+        let values: Vec<&[f64]> = numbers.iter().map(|&j| &planned.values[j][..]).collect();
+        let length = self.length as f64;
+        let mut missing = planned.missing.clone();
+        let mut best = None;
+        // What changes of policy miss depends on the shares, and the other way round.
+        for _ in 0..ROUNDS {
+            let target = |(i, c): (usize, &f64)| {
+                c + (self.deficits[i] + planned.margin[i]) / self.window + missing[i + 1] / length
+            };
+            let targets: Vec<f64> = self.plan.bounds.iter().enumerate().map(target).collect();
+            let solved = elastic_mixture(&values, &targets, &self.plan.prices)?;
+            let mut weights = vec![0.0; usable.len()];
+            numbers.iter().zip(solved.weights).for_each(|(&j, w)| weights[j] = w);
+            let turns = self.turns(planned, &weights);
+            let now = self.missing(planned, &weights, &turns);
+            let value = solved.value - now[0] / length;
+            best = Some(Division { weights, turns, value });
+            if now == missing {
+                break;
+            }
+            missing = now;
+        }
+        best
+    }
+
+    /// Groups of policies that take turns and their steps, beginning near the policies that act now.
+    fn turns(&self, planned: &PlannedComponent, weights: &[f64]) -> Vec<Turn> {
+        let mut groups = planned.groups(weights);
+        let way = |group| planned.between(&self.acting, group, weights, |j, l| planned.travel[j][l]);
+        if let (Some(first), Some(last)) = (groups.first(), groups.last())
+            && way(last) < way(first)
+        {
+            groups.reverse();
+        }
+        let share = |group: &[usize]| group.iter().map(|&j| weights[j]).sum::<f64>();
+        let (mut until, mut taken) = (0.0, 0);
+        let mut turns = Vec::new();
+        for group in groups {
+            until += share(&group) * self.length as f64;
+            let steps = (until.round() as u64).saturating_sub(taken);
+            taken += steps;
+            if steps > 0 {
+                turns.push((group, steps));
+            }
+        }
+        turns
+    }
+
+    /// Expected steps on the way to each turn.
+    fn ways(&self, planned: &PlannedComponent, division: &Division) -> Vec<f64> {
+        let before = std::iter::once(&self.acting).chain(division.turns.iter().map(|(group, _)| group));
+        let changes = before.zip(&division.turns);
+        let way = |(from, (to, _)): (&Vec<usize>, &Turn)| {
+            planned.between(from, to, &division.weights, |j, l| planned.travel[j][l])
+        };
+        changes.map(way).collect()
+    }
+
+    /// Lengthens turns that are hardly longer than the way there, at the expense of the longest one.
+    fn lengthen(&self, planned: &PlannedComponent, division: &mut Division) {
+        let ways = self.ways(planned, division);
+        let Some(longest) = (0..ways.len()).max_by_key(|&i| division.turns[i].1) else { return };
+        for i in (0..ways.len()).filter(|&i| i != longest) {
+            let wanted = (SHORTEST_TURN * ways[i]).ceil() as u64;
+            let more = wanted.saturating_sub(division.turns[i].1).min(division.turns[longest].1);
+            division.turns[i].1 += more;
+            division.turns[longest].1 -= more;
+        }
+    }
+
+    /// r₀ … r_m that the changes of policy of this epoch miss on average.
+    fn missing(&self, planned: &PlannedComponent, weights: &[f64], turns: &[Turn]) -> Vec<f64> {
+        if planned.transients.is_empty() {
+            return planned.missing.clone();
+        }
+        let mut missing = vec![0.0; planned.missing.len()];
+        let mut from = &self.acting;
+        for (group, _) in turns {
+            for (i, missing) in missing.iter_mut().enumerate() {
+                *missing += planned.between(from, group, weights, |j, l| planned.transients[j][l][i]);
+            }
+            from = group;
+        }
+        missing
+    }
+
+    /// Starts the next turn; the last one goes on if none is left.
+    fn next(&mut self) {
+        match self.turns.pop() {
+            Some((group, steps)) => {
+                self.acting = group;
+                self.left = steps;
+            }
+            None => self.left = u64::MAX,
+        }
+    }
+}
+
+/// Policies of the shortest of several turns, less those that are to be kept.
+fn shortest(division: &Division, kept: &[bool]) -> Option<Vec<usize>> {
+    let open = division.turns.iter().filter(|(group, _)| !group.iter().all(|&j| kept[j]));
+    let shortest = open.min_by_key(|(_, steps)| *steps).filter(|_| division.turns.len() > 1);
+    shortest.map(|(group, _)| group.clone())
+}
+
+impl FinitePolicy for MixtureExecutor<'_> {
+    #[inline]
+    fn act(&mut self, state: usize, _: &Multipliers, rng: &mut Rng) -> usize {
+        let plan = self.plan;
+        if self.component.is_none() {
+            self.component = plan.settle(state);
+            match self.component {
+                Some(component) => self.resolve(component),
+                None => return plan.journey.get(state).map_or(0, |&action| action as usize),
+            }
+        }
+        if self.left == 0 {
+            self.next();
+        }
+        self.left -= 1;
+        let Some(&first) = self.acting.first() else { return 0 };
+        let action = plan.policies[first][state];
+        if self.acting[1..].iter().all(|&j| plan.policies[j][state] == action) {
+            return action as usize;
+        }
+        self.draw(state, rng)
+    }
+
+    fn begin_epoch(&mut self, dynamics: &DualDynamics) {
+        (self.length, self.window) = (dynamics.epoch_length(), dynamics.window());
+        self.deficits = dynamics.deficits();
+        if let Some(component) = self.component {
+            self.resolve(component);
+        }
+    }
+}
+
+impl MixtureExecutor<'_> {
+    /// Action of one of the acting policies, drawn with the odds w_j x_j(s).
+    fn draw(&self, state: usize, rng: &mut Rng) -> usize {
+        let plan = self.plan;
+        let occupancy = &plan.components[self.component.unwrap_or(0)].occupancy;
+        let odds = |&j: &usize| self.weights[j] * occupancy.get(j).map_or(0.0, |x| x[state]);
+        let total: f64 = self.acting.iter().map(odds).sum();
+        let chosen = if total > 0.0 {
+            let mut u = rng.uniform() * total;
+            let drawn = self.acting.iter().find(|j| {
+                u -= odds(j);
+                u < 0.0
+            });
+            drawn.or(self.acting.last())
+        } else {
+            // On the way to states that the policies share.
+            self.acting.iter().max_by(|&&a, &&b| self.weights[a].total_cmp(&self.weights[b]))
+        };
+        chosen.map_or(0, |&j| plan.policies[j][state] as usize)
+    }
+}
