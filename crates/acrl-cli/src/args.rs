@@ -150,7 +150,7 @@ every requirement.")]
     #[command(after_help = "\
 Examples:
   acrl reproduce                          all of it, with the paper's numbers of runs
-  acrl reproduce --quick                  with fewer runs, in less than two minutes
+  acrl reproduce --quick                  with fewer runs (stated for each claim), in two minutes
   acrl reproduce --only fig3,fig4,o1      these only
   acrl reproduce --quick --json           one object: figures, claims, thresholds, verdicts
 
