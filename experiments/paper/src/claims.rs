@@ -508,8 +508,8 @@ pub(crate) const CLAIMS: &[Claim] = &[
         says: "\"dual step eta_theta = 0.0025 and primal step eta_theta = 0.025\".",
         limits: &[Most("difference_of_the_largest_multiplier", 0.0)],
         known: erratum(
-            "A misprint: both steps have the same name, and the dual step is eta_lambda = 0.0025. Which is which can be told from \
-             the order in the caption only: with either reading the multipliers oscillate as in Fig. 4.",
+            "A misprint: both steps have the same name; the dual step is eta_lambda = 0.0025. With either reading the multipliers \
+             oscillate as in Fig. 4.",
             &[Least("largest_multiplier_with_either_reading", 1.5)],
         ),
         note: "The largest multiplier with the steps exchanged, less that of Fig. 4.",
