@@ -56,7 +56,6 @@ fn documented_optima_are_those_of_the_solver() {
         let (model, specification) = problem(name);
         let task = FiniteTask::new(&model, &specification).unwrap();
         let optimum = optimum(&task);
-        println!("{name}: {:?} {:?} {:?}", optimum.lower, optimum.upper, optimum.multipliers);
         assert!((optimum.lower - documented).abs() < 1e-9, "{name}: {}", optimum.lower);
         assert!((optimum.upper - documented).abs() < 1e-9, "{name}: {}", optimum.upper);
     }
