@@ -20,7 +20,7 @@ from ._diagnosis import Diagnosis
 from ._errors import DivergedError, Error, FileError, InputError, SolveError, UnknownNameError
 from ._model import FiniteModel
 from ._policy import ContinuousAction, DiscreteAction, ExecutionDefaults, Interval, Policy
-from ._reproduce import Claim, ReproducedFigure, Reproduction, reproduce
+from ._reproduce import Claim, Criterion, ReproducedFigure, Reproduction, reproduce
 from ._result import Specification
 from ._run import History, MultiplierResult, RequirementResult, Run, run
 from ._solve import EndComponent, MixturePolicy, Relaxation, Round, Solution, Sweep, SweepPoint, solve, sweep
@@ -68,6 +68,7 @@ __all__ = [
     "Claim",
     "Comparison",
     "ContinuousAction",
+    "Criterion",
     "Diagnosis",
     "DiscreteAction",
     "DivergedError",

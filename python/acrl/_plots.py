@@ -252,7 +252,7 @@ def reproduction(found: Reproduction) -> Drawing:
     axes = _plain(drawing.add_subplot(1, 1, 1), "claims by figure of the paper")
     places = list(range(len(names)))[::-1]
     begin = [0] * len(names)
-    for verdict, colour in [("pass", GOOD), ("deviates", "#E69F00"), ("fail", BAD)]:
+    for verdict, colour in [("pass", GOOD), ("erratum", "#56B4E9"), ("deviates", "#E69F00"), ("fail", BAD)]:
         counts = [0] * len(names)
         for claim in found.claims:
             if claim.verdict == verdict:
@@ -261,5 +261,5 @@ def reproduction(found: Reproduction) -> Drawing:
         begin = [b + c for b, c in zip(begin, counts, strict=True)]
     axes.set_yticks(places, names)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.legend(frameon=False, fontsize="small", ncols=3, loc="lower right")
+    axes.legend(frameon=False, fontsize="small", ncols=4, loc="lower right")
     return drawing

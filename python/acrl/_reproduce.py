@@ -17,7 +17,7 @@ from ._specification import Named
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Claim", "ReproducedFigure", "Reproduction", "reproduce"]
+__all__ = ["Claim", "Criterion", "ReproducedFigure", "Reproduction", "reproduce"]
 
 
 @dataclass(frozen=True)
@@ -26,9 +26,21 @@ class ReproducedFigure:
 
     name: str
     title: str
-    verdict: Literal["pass", "deviates", "fail"]
+    verdict: Literal["pass", "erratum", "deviates", "fail"]
     claims: tuple[str, ...]
     files: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """A threshold of a claim, and the number measured for it."""
+
+    metric: str
+    relation: Literal["at_least", "at_most"]
+    bound: float
+    #: None if it was not measured.
+    measured: float | None
+    holds: bool
 
 
 @dataclass(frozen=True)
@@ -42,15 +54,22 @@ class Claim:
     threshold: str
     measured: str
     metrics: Named
-    verdict: Literal["pass", "deviates", "fail"]
+    verdict: Literal["pass", "erratum", "deviates", "fail"]
     why: str | None
     settings: str
     seed: int
+    criteria: tuple[Criterion, ...] = ()
+    evidence: tuple[Criterion, ...] = ()
+    sample: str = ""
+    full_sample: str | None = None
 
 
 @dataclass(frozen=True, repr=False)
 class Reproduction(Result):
-    """Every figure and claim of the paper, with a verdict on each. True if no claim fails."""
+    """Every figure and claim of the paper, with a verdict on each. True if no claim fails.
+
+    Errata of the paper and stated deviations are not failures.
+    """
 
     quick: bool
     seed: int
@@ -60,7 +79,9 @@ class Reproduction(Result):
     folder: str
     figures: tuple[ReproducedFigure, ...]
     claims: tuple[Claim, ...]
+    headline: str
     passed: int
+    errata: int
     deviates: int
     failed: int
     _data: dict[str, Any] = field(default_factory=dict, compare=False)
@@ -74,17 +95,20 @@ class Reproduction(Result):
         def claim(entry: dict[str, Any]) -> Claim:
             rest = {key: value for key, value in entry.items() if key not in ("where", "figures")}
             metrics = Named(entry.get("metrics", entry.get("figures", {})))
-            return Claim(**{**rest, "place": entry["where"], "metrics": metrics})
+            checks = {key: tuple(Criterion(**c) for c in entry.get(key, ())) for key in ("criteria", "evidence")}
+            return Claim(**{**rest, **checks, "place": entry["where"], "metrics": metrics})
 
         figures = tuple(drawn(entry) for entry in data["figures"])
         claims = tuple(claim(entry) for entry in data["claims"])
-        return cls(**{**data, "figures": figures, "claims": claims}, _data=data, _page=page)
+        # Results of earlier versions have no errata.
+        since = {"errata": 0, "headline": f"{data['passed']} reproduced, {data['deviates']} deviate, {data['failed']} fail"}
+        return cls(**{**since, **data, "figures": figures, "claims": claims}, _data=data, _page=page)
 
     def __bool__(self) -> bool:
         return self.complete and self.failed == 0
 
     def _table(self) -> tuple[str, list[dict[str, Any]]]:
-        shown = ["figure", "verdict", "says", "threshold", "measured", "why", "place"]
+        shown = ["figure", "verdict", "says", "threshold", "measured", "sample", "why", "place"]
         return "claim", [{"claim": c.id, **{name: getattr(c, name) for name in shown}} for c in self.claims]
 
     def plot(self) -> Figure:
@@ -94,12 +118,10 @@ class Reproduction(Result):
 
     def _repr_html_(self) -> str:
         rows = [[c.says, c.id, c.figure or "", c.verdict] for c in self.claims]
-        title = f"{self.passed} pass, {self.deviates} deviate with a stated reason, {self.failed} fail"
-        return html_table(title, f"(report in {self.folder})", ["the paper says", "claim", "figure", "verdict"], rows)
+        return html_table(self.headline, f"(report in {self.folder})", ["the paper says", "claim", "figure", "verdict"], rows)
 
     def __repr__(self) -> str:
-        counts = f"{self.passed} pass, {self.deviates} deviate with a stated reason, {self.failed} fail"
-        return f"<acrl.Reproduction {counts}; report in {self.folder!r}>"
+        return f"<acrl.Reproduction {self.headline}; report in {self.folder!r}>"
 
 
 @reject_renamed_arguments

@@ -249,7 +249,9 @@ def test_solution_matches_the_program(tmp_path: Path) -> None:
 def test_the_paper(tmp_path: Path) -> None:
     found = acrl.reproduce(tmp_path / "paper", quick=True, only=["fig1", "o1"])
     assert found
-    assert found.failed == 0
+    assert (found.passed, found.errata, found.deviates, found.failed) == (2, 0, 0, 0)
+    assert found.headline.startswith("2 reproduced, 0 errata of the paper, 0 deviate, 0 fail")
+    assert found.claims[1].criteria[0].holds
     assert [figure.name for figure in found.figures] == ["fig1"]
     assert (tmp_path / "paper" / "report.html").exists()
     for file in found.figures[0].files:

@@ -150,12 +150,12 @@ every requirement.")]
     #[command(after_help = "\
 Examples:
   acrl reproduce                          all of it, with the paper's numbers of runs
-  acrl reproduce --quick                  with fewer runs, in less than two minutes
+  acrl reproduce --quick                  with fewer runs (stated for each claim), in two minutes
   acrl reproduce --only fig3,fig4,o1      these only
   acrl reproduce --quick --json           one object: figures, claims, thresholds, verdicts
 
 The folder holds report.html, report.json, the figures as SVG and PNG, and their data as CSV.
-The exit status is 1 if a claim fails; one that deviates with a stated reason does not fail.")]
+The exit status is 1 if a claim fails; an erratum of the paper or a deviation is no failure.")]
     Reproduce(ReproduceArgs),
 
     /// Check a finite problem: assumptions and guarantees of the theorems, epoch and step size

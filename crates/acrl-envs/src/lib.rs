@@ -11,6 +11,8 @@
 //! | [`patrol`] | N² | little effort | shares of time in four regions |
 //! | [`queue`] | N + 1 | little power | mean queue, lost jobs |
 //! | [`maintenance`] | K | output | time in poor condition, cost |
+//! | [`power`] | 4 (N + 1) | little power | mean queue, lost jobs |
+//! | [`inventory`] | S + 1 | little cost | served demand, mean stock |
 //!
 //! | continuous | states | actions | objective | requirements |
 //! |---|---|---|---|---|
@@ -42,6 +44,7 @@ mod document;
 pub mod drone;
 pub mod external;
 mod inline;
+pub mod inventory;
 pub mod maintenance;
 pub mod monitoring;
 mod parameter;
@@ -49,6 +52,7 @@ pub mod patrol;
 pub mod planar;
 mod planar_grid;
 mod planar_random;
+pub mod power;
 pub mod problem;
 pub mod queue;
 pub mod regions;
@@ -58,12 +62,14 @@ pub mod wireless;
 pub use document::ProblemError;
 pub use drone::{Drone, DroneParameters};
 pub use external::{External, ExternalAction, ExternalParameters, ExternalReward};
+pub use inventory::{Inventory, InventoryParameters};
 pub use maintenance::{Maintenance, MaintenanceParameters};
 pub use monitoring::{Monitoring, MonitoringParameters};
 pub use parameter::ParameterError;
 pub use patrol::{Patrol, PatrolParameters};
 pub use planar::{Planar, PlanarParameters};
 pub use planar_random::{RandomObjective, RandomPlanar};
+pub use power::{Power, PowerParameters};
 pub use problem::{Continuous, Problem, Source};
 pub use queue::{Queue, QueueParameters, ServiceLevel};
 pub use regions::{Region, Shape};
@@ -98,6 +104,8 @@ pub fn bundled() -> &'static [Bundled] {
         "patrol": "A robot watches four corners of a slippery grid with little effort",
         "queue": "A server saves power while its queue stays short and few jobs are lost",
         "maintenance": "A machine that wears out: produce, within a budget, rarely in poor condition",
+        "power": "A server sleeps to save power: its changes of mode are slow, its queue is bounded",
+        "inventory": "A shop orders at a fixed cost: serve nearly all demand from little stock",
         "planar": "An agent in a box watches four regions: the paper's continuous example",
         "planar-speed": "The four regions again, with a speed limit: travelling takes time",
         "planar-home": "Be at home as much as the four regions allow",
@@ -128,6 +136,8 @@ mod tests {
             ("patrol", "kind = 'patrol'"),
             ("queue", "kind = 'queue'"),
             ("maintenance", "kind = 'maintenance'"),
+            ("power", "kind = 'power'"),
+            ("inventory", "kind = 'inventory'"),
             ("planar", "kind = 'planar'"),
             ("planar-speed", "kind = 'planar'\nspeed_limit = 2"),
             ("planar-home", &format!("kind = 'planar'\nspeed_limit = 2\n{home}")),

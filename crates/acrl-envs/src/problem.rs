@@ -6,7 +6,7 @@
 //! |---|---|---|---|
 //! | `version` | 1 | version of this format | 1 |
 //! | `title` | none | one line on what the problem is | any |
-//! | `[environment]` `kind` | – | `monitoring`, `patrol`, `queue`, `maintenance`, `planar`, `wireless`, `drone`, `external`; beside it its parameters | see there |
+//! | `[environment]` `kind` | – | `monitoring`, `patrol`, `queue`, `maintenance`, `power`, `inventory`, `planar`, `wireless`, `drone`, `external`; beside it its parameters | see there |
 //! | `[model]` `file` | – | a model file, relative to the problem file | a path |
 //! | `[model]` `rewards` | – | names of the rewards of a model that is written out here | names |
 //! | `[model]` `initial` | – | where it starts | a state, or a table state = probability |
@@ -39,11 +39,13 @@ use acrl::{Direction, Error, FiniteCmdp, Objective, Requirement, Specification, 
 use crate::document::{ProblemError, Table, one_of, parse};
 use crate::drone::Drone;
 use crate::external::External;
+use crate::inventory::Inventory;
 use crate::maintenance::Maintenance;
 use crate::monitoring::Monitoring;
 use crate::parameter::ParameterError;
 use crate::patrol::Patrol;
 use crate::planar::Planar;
+use crate::power::Power;
 use crate::queue::Queue;
 use crate::settings::{RunSettings, TrainSection};
 use crate::wireless::Wireless;
@@ -171,11 +173,13 @@ fn source(root: &Table<'_>) -> Result<(Source, Option<Specification>), ProblemEr
 }
 
 fn environment_of(table: &Table<'_>) -> Result<(Source, Specification), ProblemError> {
-    const KINDS: [&str; 8] = [
+    const KINDS: [&str; 10] = [
         Monitoring::KIND,
         Patrol::KIND,
         Queue::KIND,
         Maintenance::KIND,
+        Power::KIND,
+        Inventory::KIND,
         Planar::KIND,
         Wireless::KIND,
         Drone::KIND,
@@ -206,6 +210,8 @@ fn environment_of(table: &Table<'_>) -> Result<(Source, Specification), ProblemE
         Some(Patrol::KIND) => finite!(Patrol),
         Some(Queue::KIND) => finite!(Queue),
         Some(Maintenance::KIND) => finite!(Maintenance),
+        Some(Power::KIND) => finite!(Power),
+        Some(Inventory::KIND) => finite!(Inventory),
         Some(Planar::KIND) => continuous!(Planar),
         Some(Wireless::KIND) => continuous!(Wireless),
         Some(Drone::KIND) => continuous!(Drone),

@@ -197,6 +197,15 @@ fn errors_about_parameters_are_one_sentence() {
         maintenance: shock = nan => 'shock' of the maintenance environment is NaN
         maintenance: repair_gain = 0 => 'repair_gain' of the maintenance environment is 0
         maintenance: replace_cost = inf => 'replace_cost' of the maintenance environment is inf, expected a number from 0 to 1000000
+        power: capacity = 0 => 'capacity' of the power environment is 0, expected a whole number from 1 to 10000
+        power: arrival = 1.5 => 'arrival' of the power environment is 1.5, expected a number from 0 to 1
+        power: wake = nan => 'wake' of the power environment is NaN, expected a number from 0 to 1
+        power: suspend = -1 => 'suspend' of the power environment is -1, expected a number from 0 to 1
+        power: asleep_power = -0.1 => 'asleep_power' of the power environment is -0.1
+        inventory: capacity = 201 => 'capacity' of the inventory environment is 201, expected a whole number from 1 to 200
+        inventory: demand = 0 => 'demand' of the inventory environment is 0, expected a number above 0 and at most 100
+        inventory: demand = nan => 'demand' of the inventory environment is NaN
+        inventory: order_cost = inf => 'order_cost' of the inventory environment is inf, expected a number from 0 to 1000000
         patrol: size = 1 => 'size' of the patrol environment is 1, expected a whole number from 2 to 1000
         patrol: size = 1001 => 'size' of the patrol environment is 1001
         patrol: slip = -0.1 => 'slip' of the patrol environment is -0.1, expected a number from 0 to 1

@@ -58,4 +58,4 @@ pub use live_page::live_report;
 pub use number::{bound, count, number};
 #[cfg(feature = "html")]
 pub use page::live_html;
-pub use report::{Block, Cell, Report, Table, Tone};
+pub use report::{Block, Cell, Details, Report, Table, Tone};

@@ -33,6 +33,21 @@ pub enum Block {
     Table(Table),
     /// A figure.
     Figure(Figure),
+    /// Rows that open on a click.
+    Details(Vec<Details>),
+}
+
+/// A row of a list that opens to show more.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Details {
+    /// The name after `#` in a link to the row; no other row has it.
+    pub anchor: String,
+    /// What is shown while it is closed.
+    pub summary: String,
+    /// Beside it: in a few words, and how they look.
+    pub badge: Cell,
+    /// Label and content of each line inside; several paragraphs of one label are joined by newlines.
+    pub lines: Vec<(String, String)>,
 }
 
 /// A table.
@@ -59,7 +74,7 @@ impl Table {
 }
 
 /// What a table's cell says.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Cell {
     /// The text.
     pub text: String,

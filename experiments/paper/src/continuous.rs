@@ -14,8 +14,15 @@ use acrl_app::{Error, ensure};
 
 /// Steps of each run.
 pub(crate) const STEPS: u64 = 200_000;
-/// Runs of Fig. 6, and of `--quick`.
-const RUNS: (usize, usize) = (100, 20);
+/// Runs of Figs. 6 and 7.
+pub(crate) fn runs_of(quick: bool) -> usize {
+    if quick { 20 } else { 100 }
+}
+
+/// What is measured over all runs.
+fn sample(quick: bool) -> String {
+    format!("1 training; {} runs of 200,000 steps", runs_of(quick))
+}
 
 /// The problem of Section IV.
 pub(crate) fn arena() -> Result<Planar, Error> {
@@ -57,7 +64,7 @@ pub(crate) fn a_crl(config: &RunConfig<'_>) -> Result<ExperimentResult, Error> {
     let task = VecTask::new(&arena, arena.specification()?)?;
     let settings = PolicyGradientConfig::literal();
     let policy = train(&task, settings, config.seed, &config.progress, 0.4)?;
-    let runs = if config.quick { RUNS.1 } else { RUNS.0 };
+    let runs = runs_of(config.quick);
     let watched = watch(&task, &policy, runs, STEPS, config.seed, &config.progress, 0.4)?;
     let training = settings_text(&settings);
     let executing =
@@ -71,6 +78,7 @@ pub(crate) fn a_crl(config: &RunConfig<'_>) -> Result<ExperimentResult, Error> {
     let (towards, beside) = approach(&arena, &task, &policy, &[5.0, 0.0, 0.0, 0.0], 0)?;
     let list = |shares: &[f64]| by_name(&names, shares);
     let one_region = ClaimMeasurement::new("fig5-one")
+        .sample("1 training; 400 starts, 600 steps each")
         .with("share_of_time_in_red", one[0])
         .with("share_of_arrows_towards_red", towards)
         .with("distance_from_red_at_rest", beside)
@@ -85,38 +93,45 @@ pub(crate) fn a_crl(config: &RunConfig<'_>) -> Result<ExperimentResult, Error> {
         ))
         .settings(training.clone());
     let two_regions = ClaimMeasurement::new("fig5-two")
+        .sample("1 training; 400 starts, 600 steps each")
         .with("share_of_time_in_blue_or_green", two[1] + two[2])
         .description(format!("shares of the time at lambda = [0, 5, 5, 0]: {}", list(&two)))
         .settings(training);
     let mean = watched.mean();
     let worst = watched.worst();
     let demand = ClaimMeasurement::new("fig5-demand")
+        .sample_of(config, sample)
         .with("pairs_in_the_wrong_order", wrong_pairs(&bounds, &mean))
         .description(format!("mean shares of the time: {}", list(&mean)))
         .settings(executing.clone());
     let outside = 1.0 - mean.iter().sum::<f64>();
     let outside = ClaimMeasurement::new("fig5-outside")
+        .sample_of(config, sample)
         .with("share_of_time_outside", outside)
         .description(format!("{} of the time is spent outside the regions", number(outside, 3)))
         .settings(executing.clone());
 
     let meet = watched.meeting(&bounds);
     let all_runs = ClaimMeasurement::new("fig6-all-runs")
+        .sample_of(config, sample)
         .with("share_of_runs_that_meet_all", meet as f64 / runs as f64)
         .with("runs", runs as f64)
         .description(format!("{meet} of {runs} runs meet all four; the worst of the runs: {}", list(&worst)))
         .settings(executing.clone());
     let ratio = mean.iter().zip(&bounds).map(|(v, c)| v / c).fold(f64::INFINITY, f64::min);
     let means = ClaimMeasurement::new("fig6-mean")
+        .sample_of(config, sample)
         .with("smallest_ratio_to_the_bound", ratio)
         .description(format!("mean shares of the time: {}; required: {}", list(&mean), list(&bounds)))
         .settings(executing.clone());
     let switching = ClaimMeasurement::new("fig6-switching")
+        .sample("1 training; 1 run of 200,000 steps")
         .with("changes_of_the_largest_multiplier", watched.first.changes as f64)
         .description(format!("the largest multiplier changes {} times", watched.first.changes))
         .settings(executing.clone());
     let multipliers = watched.first.means.last().cloned().unwrap_or_default();
     let order = ClaimMeasurement::new("fig6-order")
+        .sample("1 training; 1 run of 200,000 steps")
         .with("pairs_in_the_wrong_order", wrong_pairs(&bounds, &multipliers))
         .description(format!("time-average multipliers of the first run: {}", list(&multipliers)))
         .settings(executing);

@@ -27,6 +27,7 @@ pub(crate) fn o1(_: &RunConfig<'_>) -> Result<ExperimentResult, Error> {
     let feasible = weightings.iter().filter(|w| w.feasible).count();
     let soft = soft_policy(&task, &Multipliers::new(vec![1.0, 1.0])?, 0.1)?.values(&task)?;
     let measured = ClaimMeasurement::new("o1")
+        .sample("3,721 weightings, exact")
         .with("feasible_weightings", feasible as f64)
         .with("weightings", weightings.len() as f64)
         .description(format!(
@@ -55,6 +56,7 @@ pub(crate) fn o2(_: &RunConfig<'_>) -> Result<ExperimentResult, Error> {
         }
     }
     let measured = ClaimMeasurement::new("o2")
+        .sample("10,000 iterates, exact")
         .with("feasible_iterates", feasible as f64)
         .with("distance_of_the_multipliers_from_1", distance)
         .description(format!(
@@ -79,6 +81,7 @@ pub(crate) fn theorem_2(_: &RunConfig<'_>) -> Result<ExperimentResult, Error> {
         parts.push(format!("{name} {}", number(gap, 2)));
     }
     let measured = ClaimMeasurement::new("theorem-2")
+        .sample("5 problems, exact")
         .with("largest_relative_gap", largest)
         .description(format!("|D* - P*|/|P*|: {}", parts.join(", ")))
         .settings(
@@ -113,7 +116,8 @@ pub(crate) fn proposition_1(_: &RunConfig<'_>) -> Result<ExperimentResult, Error
     let all = optimal_actions(&task, &[1.0, 1.0, 1.0])?;
     let missing: usize = (0..model.states()).map(|s| model.choices(s).len() - all[s].len()).sum();
     let measured = ClaimMeasurement::new("proposition-1")
-        .with("actions_outside", outside as f64)
+        .sample("4 problems, exact")
+        .with("optimal_actions_outside_the_maximisers", outside as f64)
         .with("actions_missing_at_equal_weights", missing as f64)
         .with("actions_checked", checked as f64)
         .description(format!(
@@ -153,7 +157,8 @@ pub(crate) fn unique_maximiser(config: &RunConfig<'_>) -> Result<ExperimentResul
     }
     let late = if unique && starts_elsewhere { elsewhere as f64 } else { f64::NAN };
     let measured = ClaimMeasurement::new("unique-maximiser")
-        .with("late_epochs_elsewhere", late)
+        .sample("1 run of 20,000 steps")
+        .with("late_epochs_with_another_policy", late)
         .description(format!(
             "started at (3, 3), with another policy; in {elsewhere} of the last {} epochs the policy is not the optimal one",
             lambdas.len().saturating_sub(1_000)
@@ -183,10 +188,17 @@ pub(crate) fn primal_averaging(config: &RunConfig<'_>) -> Result<ExperimentResul
         |values: &Values| values.requirements().iter().map(|v| THIRD - v).fold(f64::NEG_INFINITY, f64::max);
     let settings = format!("c = 1/3, the policies of {EPOCHS} epochs, T0 = {EPOCH}, eta = {ETA}");
     let by_state = ClaimMeasurement::new("primal-averaging")
+        .sample("1 run of 10,000 epochs of 10 steps")
         .with("shortfall_by_state", short(&printed))
-        .description(format!("averaged state by state: {}", format_values(printed.as_slice())))
+        .with("shortfall_by_occupancy", short(&weighted))
+        .description(format!(
+            "averages of r0, r1, r2 if averaged state by state: {}; weighted by occupancy: {}",
+            format_values(printed.as_slice()),
+            format_values(weighted.as_slice())
+        ))
         .settings(settings.clone());
     let by_occupancy = ClaimMeasurement::new("primal-averaging-occupancy")
+        .sample("1 run of 10,000 epochs of 10 steps")
         .with("shortfall_by_occupancy", short(&weighted))
         .with("distance_of_r0_from_a_third", (weighted.objective() - THIRD).abs())
         .description(format!(

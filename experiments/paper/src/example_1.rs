@@ -22,8 +22,9 @@ pub(crate) fn problem(_: &RunConfig<'_>) -> Result<ExperimentResult, Error> {
     let distance = values.as_slice().iter().map(|v| (v - THIRD).abs()).fold(0.0, f64::max);
     let best = optimum(&task)?;
     let measured = ClaimMeasurement::new("optimal-policy")
-        .with("distance_from_a_third", distance)
-        .with("distance_of_the_optimum", (best.objective - THIRD).abs())
+        .sample("exact")
+        .with("distance_of_the_averages_from_a_third", distance)
+        .with("distance_of_the_optimum_from_a_third", (best.objective - THIRD).abs())
         .with("optimum", best.objective)
         .description(format!(
             "the uniform policy has {}; the optimum is {}",
@@ -60,6 +61,7 @@ pub(crate) fn augmented_state(config: &RunConfig<'_>) -> Result<ExperimentResult
         }
     }
     let measured = ClaimMeasurement::new("augmented-state")
+        .sample("1 run of 1,000 rollouts of 10 steps")
         .with("largest_difference", difference)
         .description(format!(
             "resumed at k = {STOP} from (s, lambda) alone, the multipliers of the next {} rollouts differ by {}",
@@ -85,6 +87,7 @@ pub(crate) fn a_crl(config: &RunConfig<'_>) -> Result<ExperimentResult, Error> {
         trajectory.execution.averages.as_slice().iter().map(|v| (v - THIRD).abs()).fold(0.0, f64::max)
     };
     let average = ClaimMeasurement::new("fig3-average")
+        .sample("1 run of 100,000 rollouts of 10 steps")
         .with("distance_after_1000_rollouts", distance(&trajectory))
         .with("distance_after_100000_rollouts", distance(&long))
         .description(format!(
@@ -117,6 +120,7 @@ pub(crate) fn a_crl(config: &RunConfig<'_>) -> Result<ExperimentResult, Error> {
         rules.push(rule);
     }
     let rollouts = ClaimMeasurement::new("fig3-rollouts")
+        .sample("1 run of 1,000 rollouts of 10 steps")
         .with("feasible_policies", f64::from(feasible as u32))
         .with("rollouts_at_a_third", f64::from(at_a_third as u32))
         .description(format!(
@@ -126,6 +130,7 @@ pub(crate) fn a_crl(config: &RunConfig<'_>) -> Result<ExperimentResult, Error> {
     let crossings: Vec<usize> =
         (981..1_000).filter(|&k| crosses(&trajectory.multipliers, k, &rules)).collect();
     let switch = ClaimMeasurement::new("fig3-switch")
+        .sample("1 run of 1,000 rollouts of 10 steps")
         .with("epochs_that_disagree", f64::from(disagree as u32))
         .with("crossings_in_the_last_20", crossings.len() as f64)
         .description(format!(
@@ -135,7 +140,9 @@ pub(crate) fn a_crl(config: &RunConfig<'_>) -> Result<ExperimentResult, Error> {
         ))
         .settings(fig3_settings(1_000));
     let typo = ClaimMeasurement::new("typo-switch")
+        .sample("1 run of 1,000 rollouts of 10 steps")
         .with("share_of_stays_with_lambda_2_larger", second_larger as f64 / f64::from(stays).max(1.0))
+        .with("share_of_stays_with_lambda_1_larger", first_larger as f64 / f64::from(stays).max(1.0))
         .description(format!(
             "of {stays} rollouts with a policy that stays at R1, lambda_2 is larger in {second_larger} and lambda_1 in \
              {first_larger}"

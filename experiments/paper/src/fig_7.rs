@@ -4,7 +4,7 @@ use acrl::{VecTask, execute_runs};
 use acrl_learn::{Baseline, BaselineConfig, LearnerConfig, Method, PolicyGradient, PolicyGradientConfig};
 use acrl_report::{Axis, Figure, Panel, Series, number};
 
-use crate::continuous::{STEPS, arena, by_name, coloured, settings_text, share_panel, train};
+use crate::continuous::{STEPS, arena, by_name, coloured, runs_of, settings_text, share_panel, train};
 use crate::runs::watch;
 use crate::{ClaimMeasurement, ExperimentResult, ProgressShare, RunConfig};
 use acrl_app::{Error, ensure};
@@ -28,7 +28,7 @@ pub(crate) fn primal_dual(config: &RunConfig<'_>) -> Result<ExperimentResult, Er
         online.push(training.online()[1..].to_vec());
         config.progress.set(0.6 * training.iteration() as f64 / training.iterations() as f64);
     }
-    let runs = if config.quick { 20 } else { 100 };
+    let runs = runs_of(config.quick);
     let watched = watch(&task, &training.policy(), runs, STEPS, config.seed, &config.progress, 0.6)?;
     let last = online.last().cloned().unwrap_or_default();
     let short = bounds.iter().zip(&last).map(|(c, v)| c - v).fold(f64::NEG_INFINITY, f64::max);
@@ -36,6 +36,9 @@ pub(crate) fn primal_dual(config: &RunConfig<'_>) -> Result<ExperimentResult, Er
     let meet = watched.meeting(&within);
     let list = |shares: &[f64]| by_name(&names, shares);
     let measured = ClaimMeasurement::new("fig7-fails")
+        .sample_of(config, |quick| {
+            format!("1 training of 1,000,000 rollouts; {} runs of 200,000 steps", runs_of(quick))
+        })
         .with("shortfall_while_it_trained", short)
         .with("share_of_runs_of_the_last_policy_that_meet_all", meet as f64 / runs as f64)
         .description(format!(
@@ -95,7 +98,8 @@ pub(crate) fn storage(config: &RunConfig<'_>) -> Result<ExperimentResult, Error>
     let one = baseline(&task, config.seed)?.policy().numbers();
     let sequence = one as f64 * settings.rollouts() as f64;
     let measured = ClaimMeasurement::new("storage")
-        .with("times_as_many_numbers", sequence / literal as f64)
+        .sample("exact")
+        .with("stored_numbers_relative_to_a_crl", sequence / literal as f64)
         .with("numbers_of_one_policy_of_lambda", literal as f64)
         .with("numbers_of_the_sequence", sequence)
         .description(format!(
@@ -136,6 +140,11 @@ pub(crate) fn eta_theta(config: &RunConfig<'_>) -> Result<ExperimentResult, Erro
     let first = tried.first().map_or(0, |(_, meet, _)| *meet);
     let settings = reading(0);
     let measured = ClaimMeasurement::new("eta-theta")
+        .sample_of(config, |quick| {
+            let trainings =
+                if quick { "1 training of 6,000,000 steps" } else { "2 trainings of 20,000,000 steps" };
+            format!("{trainings}; {} runs of 200,000 steps each", if quick { 5 } else { 20 })
+        })
         .with("share_of_runs_that_meet_all", first as f64 / runs as f64)
         .description(parts.join("; "))
         .settings(format!(

@@ -22,6 +22,9 @@ pub(crate) fn run(args: &ReproduceArgs, global: &Global, output: &mut Output) ->
     if !reproduction.complete {
         output.warn("stopped by Ctrl-C: results of the completed experiments");
     }
+    if reproduction.quick {
+        output.note("quick version: fewer runs than in the paper, stated for each claim");
+    }
     if output.is_json() {
         output.object(&reproduction)?;
     } else {
@@ -33,22 +36,41 @@ pub(crate) fn run(args: &ReproduceArgs, global: &Global, output: &mut Output) ->
 fn print(reproduction: &Reproduction, output: &mut Output) {
     let row = |claim: &ClaimEntry| {
         let figure = Cell::new(claim.figure.unwrap_or_default(), Tone::Faint);
-        vec![claim.id.into(), figure, claim.verdict.cell()]
+        let sample = if claim.full_sample.is_some() {
+            format!("{} (quick)", claim.sample)
+        } else {
+            claim.sample.clone()
+        };
+        vec![claim.id.into(), figure, claim.verdict.cell(), Cell::new(sample, Tone::Faint)]
     };
-    output.table(&Table::new(["claim", "figure", "verdict"], reproduction.claims.iter().map(row), ""));
-    output.line("");
-    for claim in reproduction.claims.iter().filter(|claim| claim.verdict != ClaimVerdict::Pass) {
-        output.line(format!("{} {} ({})", styled(STRONG, claim.id), claim.verdict.name(), claim.place));
-        output.line(format!("  the paper: {}", claim.says));
-        output.line(format!("  required:  {}", claim.threshold));
-        output.line(format!("  measured:  {}", claim.measured));
-        if let Some(why) = claim.why {
-            output.line(format!("  why:       {why}"));
+    let header = ["claim", "figure", "verdict", "rests on"];
+    output.table(&Table::new(header, reproduction.claims.iter().map(row), ""));
+    for verdict in ClaimVerdict::ALL.into_iter().filter(|verdict| *verdict != ClaimVerdict::Pass) {
+        let mut claims = reproduction.claims.iter().filter(|claim| claim.verdict == verdict).peekable();
+        if claims.peek().is_some() {
+            output.line("");
+            output.line(styled(STRONG, verdict.heading()));
         }
+        claims.for_each(|claim| explain(claim, output));
     }
     output.line("");
-    output.line(format!(
-        "{} pass, {} deviate with a stated reason, {} fail; report: {}/report.html",
-        reproduction.passed, reproduction.deviates, reproduction.failed, reproduction.folder
-    ));
+    output.line(&reproduction.headline);
+    output.line(format!("report: {}/report.html", reproduction.folder));
+}
+
+/// A claim that did not come out as printed.
+fn explain(claim: &ClaimEntry, output: &mut Output) {
+    output.line(format!("{} ({})", styled(STRONG, claim.id), claim.place));
+    output.line(format!("  the paper: {}", claim.says));
+    for criterion in &claim.criteria {
+        output.line(format!("  required:  {criterion}"));
+    }
+    output.line(format!("  measured:  {}", claim.measured));
+    output.line(format!("  rests on:  {}", claim.rests_on()));
+    if let Some(why) = claim.why {
+        output.line(format!("  why:       {why}"));
+    }
+    for criterion in &claim.evidence {
+        output.line(format!("  evidence:  {criterion}"));
+    }
 }

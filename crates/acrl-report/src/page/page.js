@@ -38,6 +38,23 @@ window.acrl = (() => {
     return make("div", { class: "table" }, scroll, note ? make("p", { class: "note" }, note) : null);
   };
 
+  // Rows that open on a click, each with an address of its own.
+  const details = (rows) => make("div", { class: "details" }, ...rows.map(({ anchor, summary, badge, lines }) => {
+    const link = make("a", { href: `#${anchor}`, class: "anchor" }, anchor);
+    const line = ([label, text]) => [make("dt", {}, label), make("dd", {}, ...text.split("\n").map((part) => make("div", {}, part)))];
+    const head = make("summary", {}, make("span", { class: `verdict ${badge.tone}` }, sign(badge.tone), badge.text), make("span", {}, summary), link);
+    return make("details", { id: anchor }, head, make("dl", {}, ...lines.flatMap(line)));
+  }));
+
+  // Opens the row that the address names.
+  const openNamed = () => {
+    const row = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    if (row?.tagName !== "DETAILS") return;
+    row.open = true;
+    row.scrollIntoView();
+  };
+  addEventListener("hashchange", openNamed);
+
   const header = (report) => {
     document.title = report.title;
     document.getElementById("title").textContent = report.title;
@@ -276,6 +293,7 @@ window.acrl = (() => {
       if (what === "heading") return make("h2", {}, content);
       if (what === "text") return make("p", {}, content);
       if (what === "table") return table(content);
+      if (what === "details") return details(content);
       names.add(content.name);
       const entry = figures.get(content.name) || newFigure(content.name);
       figures.set(content.name, entry);
@@ -301,13 +319,19 @@ window.acrl = (() => {
     theme(chosen);
   });
 
-  let before = null;
+  let before = null, closed = [];
   addEventListener("beforeprint", () => {
     before = root.dataset.theme;
+    closed = [...document.querySelectorAll("details:not([open])")];
+    closed.forEach((row) => { row.open = true; });
     document.body.classList.add("printing");
     theme("light");
   });
-  addEventListener("afterprint", () => { document.body.classList.remove("printing"); theme(before); });
+  addEventListener("afterprint", () => {
+    document.body.classList.remove("printing");
+    closed.forEach((row) => { row.open = false; });
+    theme(before);
+  });
 
   let waiting = 0, wide = innerWidth;
   addEventListener("resize", () => {
@@ -347,7 +371,7 @@ window.acrl = (() => {
   };
 
   const first = JSON.parse(document.getElementById("report").textContent);
-  if (first) show(first);
+  if (first) { show(first); openNamed(); }
   if (live) { state("live", "waiting for the first figures"); poll(); }
   return { show, arrows };
 })();
