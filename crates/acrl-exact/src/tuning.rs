@@ -119,6 +119,10 @@ pub(crate) const REDIRECT_WORK: usize = 2_000_000_000;
 pub(crate) const CONE_MEMORY: usize = 16_000_000;
 /// Lead home: rounds of policy iteration, a safeguard against rounding.
 pub(crate) const LEAD_HOME_ROUNDS: usize = 100;
+/// Lead home: multiples of the first price of a step that are tried.
+pub(crate) const LEAD_HOME_RAISES: [f64; 4] = [1.0, 10.0, 100.0, 1000.0];
+/// Lead home: the way takes at most this many times as long as the fastest one.
+pub(crate) const LONGEST_DETOUR: f64 = 2.0;
 
 /// Execution: models with at most this many states are planned from occupancy measures and hitting times.
 pub(crate) const PLANNED_STATES: usize = 20_000;

@@ -4,7 +4,7 @@ use acrl::mixture::elastic_mixture;
 use acrl::{DualDynamics, FinitePolicy, Multipliers, Rng};
 
 use super::ExecutionPlan;
-use super::plan::PlannedComponent;
+use super::plan::{PlannedComponent, mixed};
 use crate::tuning::{ROUNDS, SHORTEST_TURN};
 
 /// A group of policies that acts as one, and for how many steps.
@@ -17,6 +17,16 @@ struct Division {
     turns: Vec<Turn>,
     /// Objective per step, less what changes of policy and shortfalls cost of it.
     value: f64,
+}
+
+impl Division {
+    /// Gives a turn another number of steps.
+    fn extend(&mut self, turn: usize, steps: u64) {
+        let (group, before) = &mut self.turns[turn];
+        let factor = steps as f64 / *before as f64;
+        group.iter().for_each(|&j| self.weights[j] *= factor);
+        *before = steps;
+    }
 }
 
 /// Executor of an [`ExecutionPlan`].
@@ -79,7 +89,10 @@ impl<'p> MixtureExecutor<'p> {
                 None => policies.iter().for_each(|&j| (usable[j], kept[j]) = (true, true)),
             }
         }
-        self.lengthen(planned, &mut best);
+        if std::env::var("ACRL_TRACE").is_ok() {
+            let w: Vec<_> = best.weights.iter().enumerate().filter(|x| *x.1 > 0.0).collect();
+            eprintln!("T {} D {:?} w {:?} turns {:?}", self.length, self.deficits, w, best.turns);
+        }
         self.weights = best.weights;
         self.turns = best.turns;
         self.turns.reverse();
@@ -103,9 +116,17 @@ impl<'p> MixtureExecutor<'p> {
             let mut weights = vec![0.0; usable.len()];
             numbers.iter().zip(solved.weights).for_each(|(&j, w)| weights[j] = w);
             let turns = self.turns(planned, &weights);
-            let now = self.missing(planned, &weights, &turns);
-            let value = solved.value - now[0] / length;
-            best = Some(Division { weights, turns, value });
+            let mut division = Division { weights, turns, value: 0.0 };
+            self.lengthen(planned, &mut division);
+            let now = self.missing(planned, &division);
+            let attained = mixed(&planned.values, &division.weights);
+            let short = |(i, target): (usize, &f64)| {
+                let target = target + (now[i + 1] - missing[i + 1]) / length;
+                self.plan.prices[i] * (target - attained[i + 1]).max(0.0)
+            };
+            let shortfalls: f64 = targets.iter().enumerate().map(short).sum();
+            division.value = attained[0] - now[0] / length - shortfalls;
+            best = Some(division);
             if now == missing {
                 break;
             }
@@ -154,21 +175,21 @@ impl<'p> MixtureExecutor<'p> {
         for i in (0..ways.len()).filter(|&i| i != longest) {
             let wanted = (SHORTEST_TURN * ways[i]).ceil() as u64;
             let more = wanted.saturating_sub(division.turns[i].1).min(division.turns[longest].1);
-            division.turns[i].1 += more;
-            division.turns[longest].1 -= more;
+            division.extend(i, division.turns[i].1 + more);
+            division.extend(longest, division.turns[longest].1 - more);
         }
     }
 
     /// r₀ … r_m that the changes of policy of this epoch miss on average.
-    fn missing(&self, planned: &PlannedComponent, weights: &[f64], turns: &[Turn]) -> Vec<f64> {
+    fn missing(&self, planned: &PlannedComponent, division: &Division) -> Vec<f64> {
         if planned.transients.is_empty() {
             return planned.missing.clone();
         }
         let mut missing = vec![0.0; planned.missing.len()];
         let mut from = &self.acting;
-        for (group, _) in turns {
+        for (group, _) in &division.turns {
             for (i, missing) in missing.iter_mut().enumerate() {
-                *missing += planned.between(from, group, weights, |j, l| planned.transients[j][l][i]);
+                *missing += planned.between(from, group, &division.weights, |j, l| planned.transients[j][l][i]);
             }
             from = group;
         }

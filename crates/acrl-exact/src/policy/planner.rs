@@ -150,6 +150,12 @@ impl Planner<'_, '_> {
             planned.margin[i] = deviations[i] * time.max(planned.start as f64).sqrt();
         }
         planned.missing = transients;
+        if std::env::var("ACRL_TRACE").is_ok() {
+            eprintln!("start {} sufficient {} missing {:?} combines {} dev {:?} order {:?} margin {:?}", planned.start, planned.sufficient, planned.missing, planned.combines, deviations, planned.order, planned.margin);
+            for (j, p) in all.iter().enumerate() {
+                eprintln!("  {j} w {:.4} {:?} dev {:?} travel {:?}", p.weight, p.values, p.deviations, planned.travel[j]);
+            }
+        }
         Ok((planned, all))
     }
 
@@ -186,10 +192,10 @@ impl Planner<'_, '_> {
         let ranges = self.lagrangian(ranges);
         let step = if ranges > 0.0 { LEAD_HOME_COST * ranges } else { 1.0 };
         let costs: Vec<f64> =
-            (0..model.choice_count()).map(|c| gain - self.lagrangian(task.rewards(c)) + step).collect();
+            (0..model.choice_count()).map(|c| gain - self.lagrangian(task.rewards(c))).collect();
         let bias = |s: usize| self.lagrangian(&terms.iter().map(|(_, h)| h[s]).collect::<Vec<_>>());
         let worth: Vec<f64> = (0..n).map(|s| if class[s] { bias(s) } else { 0.0 }).collect();
-        let way = WayHome { model, class: &class, costs: &costs, worth: &worth };
+        let way = WayHome { model, class: &class, costs: &costs, worth: &worth, price: step };
         let before = actions.clone();
         way.lead(&mut actions);
         let (chain, biases) = if actions == before {
