@@ -51,4 +51,4 @@ fuzz: ## fuzz the .drn reader for five minutes (needs cargo-fuzz)
 check-slow: ## statistical checks over many seeds and models, before a release
 	PROPTEST_CASES=20000 cargo test --workspace --profile checked
 	HIGHS_SEEDS=1000 STORM=1 tests/python/run.sh
-	cargo test --workspace --profile checked --test promise --test diagnosis -- --ignored --nocapture
+	cargo test --workspace --profile checked --test promise --test diagnosis --test near_optimal -- --ignored --nocapture

@@ -22,7 +22,7 @@ from ._model import FiniteModel
 from ._policy import ContinuousAction, DiscreteAction, ExecutionDefaults, Interval, Policy
 from ._reproduce import Claim, Criterion, ReproducedFigure, Reproduction, reproduce
 from ._result import Specification
-from ._run import History, MultiplierResult, RequirementResult, Run, run
+from ._run import History, MultiplierResult, ObjectiveResult, RequirementResult, Run, run
 from ._solve import EndComponent, MixturePolicy, Relaxation, Round, Solution, Sweep, SweepPoint, solve, sweep
 from ._specification import Named, at_least, at_most, maximize, minimize, weights
 
@@ -85,6 +85,7 @@ __all__ = [
     "MultiplierResult",
     "Named",
     "Objective",
+    "ObjectiveResult",
     "Policy",
     "Predictor",
     "Relaxation",

@@ -15,7 +15,7 @@ from ._diagnosis import Diagnosis, diagnosed
 from ._errors import FileError, InputError, UnknownNameError
 from ._former_names import reject_renamed_arguments
 from ._policy import Policy
-from ._specification import FloatArray, Named, as_objective, as_requirements, ordered
+from ._specification import FloatArray, Named, Verdict, as_objective, as_requirements, ordered
 
 __all__ = ["Agent", "Predictor", "RequirementCertificate", "Requirements"]
 
@@ -35,8 +35,9 @@ class Predictor(Protocol):
 class RequirementCertificate:
     """Certificate of one requirement since its ledger was opened.
 
-    ``certified_shortfall`` is a proven upper bound on the violation, for any policy. ``met`` is true if it is within
-    the tolerance; before the first step it is false.
+    ``certified_shortfall`` is a proven upper bound on the violation, for any policy. The ``verdict`` is "satisfied" if
+    the average is on the right side of the bound, "within_tolerance" if the certified shortfall is at most the
+    ``tolerance``, else "violated"; before the first step it is "violated".
     """
 
     name: str
@@ -44,8 +45,14 @@ class RequirementCertificate:
     direction: Literal["at_least", "at_most"]
     average: float
     certified_shortfall: float
-    met: bool
+    tolerance: float
+    verdict: Verdict
     steps: int
+
+    @property
+    def met(self) -> bool:
+        """True unless violated."""
+        return self.verdict != "violated"
 
 
 class Requirements(Mapping[str, Requirement]):
@@ -105,9 +112,9 @@ class Agent:
         scales: The range of each requirement's reward, by name or in order. Default 1 each.
         objective_scale: The range of the objective. Default 1.
         init_multipliers: Initial λ, by name or in order. Default 0 each.
-        tolerance: The certified shortfall that counts as met, as a share of the reward's range. With a policy of
-            `acrl.train` it is at most a twentieth of the distance between the bound and the worst long-run average in
-            the policy library.
+        tolerance: The certified shortfall that is tolerated, as a share of what is asked: of the bound, or of its
+            distance from the worst long-run average in the policy library, if that is smaller, or of half the reward's
+            range.
         deterministic: Argument of ``predict``. Default: not ``draws`` of an `acrl.Policy`, and True for others.
         executor: For an `acrl.Policy`: see `ExecutionDefaults`. Default that of the policy, and "policy" with a fixed
             epoch. The executor "policy" changes to "library" when "auto" has made the epoch four times as long, because
@@ -127,7 +134,7 @@ class Agent:
         scales: Mapping[str, float] | Iterable[float] | None = None,
         objective_scale: float | None = None,
         init_multipliers: Mapping[str, float] | Iterable[float] | None = None,
-        tolerance: float = 0.005,
+        tolerance: float = 0.01,
         deterministic: bool | None = None,
         executor: Literal["policy", "library"] | None = None,
     ) -> None:
@@ -234,6 +241,7 @@ class Agent:
         """The certificate of each requirement, by name."""
         steps, entries = self._native.certificate()
         tolerances = self._native.tolerances(self._tolerance)
+        verdicts = self._native.verdicts(self._tolerance)
         return {
             name: RequirementCertificate(
                 name=name,
@@ -241,11 +249,12 @@ class Agent:
                 direction=requirement.direction,
                 average=average,
                 certified_shortfall=certified,
-                met=steps > 0 and certified <= tolerance,
+                verdict=verdict,
+                tolerance=tolerance,
                 steps=steps,
             )
-            for (name, bound, average, certified), requirement, tolerance in zip(
-                entries, self._required, tolerances, strict=True
+            for (name, bound, average, certified), requirement, tolerance, verdict in zip(
+                entries, self._required, tolerances, verdicts, strict=True
             )
         }
 

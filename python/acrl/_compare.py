@@ -14,7 +14,7 @@ from ._former_names import reject_renamed_arguments
 from ._model import FiniteModel
 from ._result import Result, Specification, html_table, relation, request, seeded, settings, whole
 from ._run import _plots
-from ._specification import Named
+from ._specification import Named, Verdict
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -35,13 +35,18 @@ class MethodResult:
     transient: float | None
     #: The step from which on every running average is within the tolerance, in the slowest run.
     met_from: int | None
-    #: Every requirement is met within the tolerance in every run.
-    met: bool
+    #: The verdict on all requirements in all runs.
+    verdict: Verdict
     #: The number of runs that meet all requirements, and the number of runs.
     runs_met: tuple[int, int]
     note: str
     #: Number of parameters of a trained policy.
     numbers: int | None = None
+
+    @property
+    def met(self) -> bool:
+        """True if no requirement is violated in any run."""
+        return self.verdict != "violated"
 
 
 @dataclass(frozen=True, repr=False)
@@ -89,7 +94,7 @@ class Comparison(Result):
         rows = []
         for entry in self.methods:
             worst = {f"{name} (worst run)": value for name, value in entry.worst.items()}
-            standing = {"met": entry.met, "violation": entry.violation, "transient": entry.transient}
+            standing = {"verdict": entry.verdict, "violation": entry.violation, "transient": entry.transient}
             rows.append({"method": entry.method, **entry.averages, **worst, **standing, "met_from": entry.met_from})
         return "method", rows
 
@@ -103,9 +108,9 @@ class Comparison(Result):
         aims = [] if objective is None else [f"{objective.reward} ({'max' if objective.sign > 0 else 'min'})"]
         aims += [f"{r.name} {relation(r.direction, r.bound)}" for r in requirements]
         rows: list[list[str | bool | float | None]] = []
-        rows += [[entry.method, *entry.averages.values(), entry.met] for entry in self.methods]
+        rows += [[entry.method, *entry.averages.values(), entry.verdict.replace("_", " ")] for entry in self.methods]
         note = f"({self.runs} runs of {self.steps} steps)"
-        return html_table("Averages over runs", note, ["", *aims, "met in every run"], rows)
+        return html_table("Averages over runs", note, ["", *aims, "verdict"], rows)
 
     def __repr__(self) -> str:
         met = [entry.method for entry in self.methods if entry.met]

@@ -94,7 +94,8 @@ def run(found: Run) -> Drawing:
         goal = "as much as possible" if objective.sign > 0 else "as little as possible"
         axes = _plain(drawing.add_subplot(grid[len(groups), :]), f"{objective.reward}, average so far: {goal}")
         _band(axes, history.steps, history.objective, GREY, objective.reward, found.runs)
-        best = found.estimate if found.optimum is None else found.optimum
+        beside = found.objective
+        best = None if beside is None else beside.estimate if beside.optimum is None else beside.optimum
         if best is not None:
             axes.axhline(best, color=GREY, linestyle=(0, (4, 3)), linewidth=1, label=f"best: {number(best)}")
             axes.legend(frameon=False, fontsize="small")

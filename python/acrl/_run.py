@@ -29,7 +29,7 @@ from ._result import (
     seeded,
     settings,
 )
-from ._specification import FloatArray, Named, as_requirements
+from ._specification import FloatArray, Named, Verdict, as_requirements
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ._rewards import RewardSpec
     from ._vector_env import EnvLike
 
-__all__ = ["History", "MultiplierResult", "RequirementResult", "Run", "run"]
+__all__ = ["History", "MultiplierResult", "ObjectiveResult", "RequirementResult", "Run", "run"]
 
 
 class RequirementResult(NamedTuple):
@@ -49,16 +49,34 @@ class RequirementResult(NamedTuple):
     average: float
     #: The average in the worst run.
     worst: float
-    #: In every run the certified shortfall is within the tolerance.
-    met: bool
-    #: In every run the plain average satisfies the bound.
-    strict: bool
+    #: "satisfied" if the average is on the right side of the bound in every run, "within_tolerance" if the certified
+    #: shortfall is at most the tolerance, else "violated".
+    verdict: Verdict
     #: Violation of the bound by the average in the worst run; 0 if there is none.
     shortfall: float
     #: Certified shortfall: proven upper bound on the violation in any run.
     certified_shortfall: float
-    #: The certified shortfall that counts as met.
+    #: The certified shortfall that is tolerated.
     tolerance: float
+
+    @property
+    def met(self) -> bool:
+        """True unless violated."""
+        return self.verdict != "violated"
+
+
+class ObjectiveResult(NamedTuple):
+    """The objective of some runs beside the optimum. See ``acrl run`` in docs/json.md."""
+
+    reward: str
+    #: Mean over runs.
+    average: float
+    #: The optimum of a finite model, where it is known.
+    optimum: float | None
+    #: The best mixture of the entries of a trained policy's library.
+    estimate: float | None
+    #: How far the average is behind the optimum, or else the estimate, as a share of it; negative if it is ahead.
+    gap: float | None
 
 
 class MultiplierResult(NamedTuple):
@@ -130,7 +148,8 @@ class History:
 class Run(Result):
     """Result of some runs. Its fields are those of ``acrl run --json``; it is true if every requirement is met."""
 
-    met: bool
+    #: The verdict on all requirements in all runs.
+    verdict: Verdict
     #: Mean over runs, and the worst run.
     averages: Named
     worst: Named
@@ -145,10 +164,8 @@ class Run(Result):
     step_size: float
     tolerance: float
     seed: int
-    #: The optimal objective, where it is known; of a trained policy see ``estimate``.
-    optimum: float | None = None
-    #: The best objective of a mixture of the entries of a trained policy's library.
-    estimate: float | None = None
+    #: The objective beside the optimum.
+    objective: ObjectiveResult | None = None
     #: Initial multipliers of a trained policy.
     start: Named | None = None
     #: The training of the policy.
@@ -175,7 +192,7 @@ class Run(Result):
         names = [r.name for r in specification.requirements]
         start = data.get("start")
         return cls(
-            met=data["met"],
+            verdict=data["verdict"],
             averages=Named(data["averages"]),
             worst=Named(data["worst"]),
             requirements={n: RequirementResult(**entry) for n, entry in data["requirements"].items()},
@@ -188,8 +205,7 @@ class Run(Result):
             step_size=data["step_size"],
             tolerance=data["tolerance"],
             seed=data["seed"],
-            optimum=data.get("optimum"),
-            estimate=data.get("estimate"),
+            objective=None if data.get("objective") is None else ObjectiveResult(**data["objective"]),
             start=None if start is None else Named(start),
             policy=data.get("policy"),
             coverage=data.get("coverage"),
@@ -200,6 +216,11 @@ class Run(Result):
             _data=dict(data),
             _page=page,
         )
+
+    @property
+    def met(self) -> bool:
+        """True if no requirement is violated in any run."""
+        return self.verdict != "violated"
 
     def __bool__(self) -> bool:
         return self.met
@@ -219,21 +240,27 @@ class Run(Result):
         return drawn
 
     def _headline(self) -> str:
-        met = sum(entry.met for entry in self.requirements.values())
         if not self.requirements:
             return "no requirements"
-        return "all requirements met" if self.met else f"{met} of {len(self.requirements)} requirements met"
+        if self.verdict == "satisfied":
+            return "all requirements satisfied"
+        count = {verdict: 0 for verdict in ("satisfied", "within_tolerance", "violated")}
+        for entry in self.requirements.values():
+            count[entry.verdict] += 1
+        parts = [f"{number} {verdict.replace('_', ' ')}" for verdict, number in count.items() if number]
+        return f"of {len(self.requirements)} requirements {', '.join(parts)}"
 
     def _repr_html_(self) -> str:
         rows: list[list[str | bool | float | None]] = []
         if (objective := self.specification.objective) is not None:
             goal = "max" if objective.sign > 0 else "min"
             name = objective.reward
-            rows.append([name, goal, self.averages[name], self.worst[name], None, None, None])
+            rows.append([name, goal, self.averages[name], self.worst[name], None, None, None, None])
         for name, entry in self.requirements.items():
             bound, price = relation(entry.direction, entry.bound), self.multipliers[name].mean
-            rows.append([name, bound, entry.average, entry.worst, entry.certified_shortfall, price, entry.met])
-        header = ["", "bound", "average", "worst run", "certified shortfall", "price", "met"]
+            rows.append([name, bound, entry.average, entry.worst, entry.certified_shortfall, entry.tolerance, price])
+            rows[-1].append(entry.verdict.replace("_", " "))
+        header = ["", "bound", "average", "worst run", "certified shortfall", "tolerance", "price", "verdict"]
         note = f"({self.runs} × {self.steps} steps, epoch {self.epoch})"
         return html_table(self._headline(), note, header, rows)
 
@@ -295,8 +322,8 @@ def run(
         step_size: η of the dual update, in units of the rewards' ranges; default the problem's, else that of a trained
             policy's `ExecutionDefaults`, else 0.5.
         epoch: Steps between two dual updates, or "auto"; default the problem's, else "auto".
-        tolerance: The certified shortfall that still counts as met, as a share of each reward's range; default the
-            problem's, else 0.005.
+        tolerance: The certified shortfall that is tolerated, as a share of what is asked; default the
+            problem's, else 0.01.
         init_multipliers: Initial multipliers: those of the optimum of a finite problem, or by a trained policy's
             library (the defaults); zero; or by name.
         executor: What turns multipliers into actions. Of a finite problem "stationary" runs its optimal mixture as one

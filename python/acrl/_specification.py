@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,8 @@ from ._errors import InputError, UnknownNameError
 __all__ = ["Named", "at_least", "at_most", "maximize", "minimize", "weights"]
 
 FloatArray: TypeAlias = NDArray[np.float64]
+#: The verdict on a requirement: see docs/concepts.md.
+Verdict: TypeAlias = Literal["satisfied", "within_tolerance", "violated"]
 
 
 def at_least(name: str, bound: float, reward: str | None = None) -> Requirement:

@@ -90,6 +90,7 @@ pub fn compare(
         train_steps,
         methods: &options.methods,
         stop: &control.stop,
+        tolerances: problem.tolerances(&task),
     };
     control.begin(8);
     contest.hold(control)
@@ -102,6 +103,8 @@ struct Contest<'a> {
     /// Those that are asked for; none: all.
     methods: &'a [Method],
     stop: &'a Stop,
+    /// Tolerance of each requirement.
+    tolerances: Vec<f64>,
 }
 
 /// The training and the runs of a method.
@@ -144,7 +147,7 @@ impl Contest<'_> {
             runs: problem.run.runs,
             train_seeds: 1,
             optimum: optimum.filter(|_| task.has_objective()),
-            best: "the best possible",
+            best: "the optimum",
             train_steps: self.train_steps,
             tolerance: problem.run.tolerance,
             step_size: problem.run.step_size(),
@@ -189,7 +192,8 @@ impl Contest<'_> {
         };
         let grid = scaled.into_iter().map(in_users_units).collect::<Result<Vec<_>, _>>()?;
         let tried = grid.len();
-        let weightings = sweep(task, grid, self.problem.run.tolerance)?;
+        let shares = self.tolerances.iter().zip(task.scales()).map(|(tolerance, scale)| tolerance / scale);
+        let weightings = sweep(task, grid, shares.fold(f64::INFINITY, f64::min))?;
         let feasible = weightings.iter().filter(|w| w.feasible).count();
         let chosen = best(task, &weightings).context("no weighting was tried")?;
         let weights = chosen.multipliers.weights(task.has_objective());
@@ -295,7 +299,7 @@ impl Contest<'_> {
 
     fn entry(&self, method: &'static str, runs: Vec<MethodRun>, note: String) -> Result<MethodEntry, Error> {
         let task = self.task;
-        MethodEntry::new(method, task.specification(), task.scales(), self.problem.run.tolerance, &runs, note)
+        MethodEntry::new(method, task.specification(), task.scales(), &self.tolerances, &runs, note)
     }
 }
 

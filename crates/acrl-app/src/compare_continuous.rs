@@ -1,6 +1,6 @@
 //! Comparison on a continuous problem: every method trains on the same steps with the same seeds, and runs the same runs.
 
-use acrl::{RunReport, Values, VecTask};
+use acrl::{PolicyLibrary, RunReport, Values, VecTask};
 use acrl_envs::RunSettings;
 use acrl_learn::{Method, PolicyFile, Training};
 use rayon::prelude::*;
@@ -103,7 +103,7 @@ impl Contest<'_> {
         }
         let file = policy_file(&training, self.problem, self.task, seed, true)?;
         let mut run = self.problem.run.clone();
-        file.execution_defaults.complete(&mut run, self.task.has_objective());
+        file.complete(&mut run, self.task);
         let executor = file.execution_defaults.executor_for(run.epoch_length());
         let start = file.multipliers(self.task)?;
         let plan = Plan { task: self.task, file: &file, run: &run, start, executor };
@@ -119,12 +119,20 @@ impl Contest<'_> {
     pub(super) fn sum_up(&self, contestants: &[Contestant]) -> Result<Comparison, Error> {
         let run = &self.problem.run;
         let mut methods: Vec<MethodEntry> = Vec::new();
+        // Those of A-CRL, whose library knows the worst averages.
+        let tolerances = match contestants.iter().find(|c| c.training.method() == Training::A_CRL) {
+            Some(ours) => ours.report.requirements.iter().map(|(_, entry)| entry.tolerance).collect(),
+            None => {
+                let (bounds, scales) = (self.task.specification().bounds(), self.task.scales());
+                PolicyLibrary::default().tolerances(run.tolerance, &bounds, &scales[1..])
+            }
+        };
         let mut rest = contestants;
         while let Some(first) = rest.first() {
             let method = first.training.method();
             let (same, others) =
                 rest.split_at(rest.iter().take_while(|c| c.training.method() == method).count());
-            methods.extend(lines(same, self.task, run.tolerance)?);
+            methods.extend(lines(same, self.task, &tolerances)?);
             rest = others;
         }
         let mut all_ours = contestants.iter().filter(|c| c.training.method() == Training::A_CRL);
@@ -151,10 +159,10 @@ impl Contest<'_> {
 
 /// The lines of one method, over its trainings: what is left of it, and what it had while it trained if that is what it
 /// guarantees.
-fn lines(same: &[Contestant], task: &VecTask<'_>, tolerance: f64) -> Result<Vec<MethodEntry>, Error> {
+fn lines(same: &[Contestant], task: &VecTask<'_>, tolerances: &[f64]) -> Result<Vec<MethodEntry>, Error> {
     let Some(first) = same.first() else { return Ok(Vec::new()) };
     let entry = |method, runs: &[MethodRun], note: String| {
-        MethodEntry::new(method, task.specification(), &task.scales()[1..], tolerance, runs, note)
+        MethodEntry::new(method, task.specification(), &task.scales()[1..], tolerances, runs, note)
     };
     let numbers = first.file.policy.numbers();
     let stopped = |method, note: String| {

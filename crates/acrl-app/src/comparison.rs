@@ -1,8 +1,8 @@
 //! The result of a comparison and its page.
 
-use acrl::{Named, Specification, Transient, Values};
+use acrl::{Named, Specification, Transient, Values, Verdict};
 use acrl_report::run_figures::colours;
-use acrl_report::run_page::{machine, pairs};
+use acrl_report::run_page::{machine, pairs, percent, verdict_cell};
 use acrl_report::{Axis, Bar, Bars, Block, Cell, Colour, Figure, Panel, Plot, Report, Table, Tone};
 use acrl_report::{bound, number};
 use serde::Serialize;
@@ -20,7 +20,7 @@ pub struct Comparison {
     pub train_seeds: usize,
     /// Environment steps of each training.
     pub train_steps: u64,
-    /// Violation that counts as met, as a share of each reward's range.
+    /// Violation that counts as met, as a share of what is asked.
     pub tolerance: f64,
     /// Step size of the dual update.
     pub step_size: f64,
@@ -71,8 +71,8 @@ pub struct MethodEntry {
     pub transient: Option<f64>,
     /// First step from which all running averages stay within the tolerance, in the slowest run.
     pub met_from: Option<u64>,
-    /// True if in every run no requirement is missed by more than the tolerance.
-    pub met: bool,
+    /// The verdict on all requirements in all runs: satisfied, within tolerance or violated by the averages.
+    pub verdict: Verdict,
     /// The number of runs in which that is so, and of all runs.
     pub runs_met: [usize; 2],
     /// The number of parameters of a trained policy.
@@ -83,6 +83,9 @@ pub struct MethodEntry {
     /// (V_i − c_i)/R_i of each requirement: mean, least and most over runs.
     #[serde(skip)]
     margins: Vec<[f64; 3]>,
+    /// Tolerance of each requirement, as a share of its range.
+    #[serde(skip)]
+    tolerances: Vec<f64>,
 }
 
 impl MethodEntry {
@@ -91,7 +94,7 @@ impl MethodEntry {
         method: &'static str,
         specification: &Specification,
         scales: &[f64],
-        tolerance: f64,
+        tolerances: &[f64],
         runs: &[MethodRun],
         note: String,
     ) -> Result<Self, Error> {
@@ -110,9 +113,11 @@ impl MethodEntry {
             .map(|(i, (r, scale))| [mean(i + 1), least(i + 1), most(i + 1)].map(|v| (v - r.c()) / scale))
             .collect();
         let violation = margins.iter().map(|[_, least, _]| -least).fold(f64::NEG_INFINITY, f64::max);
-        let fine = |run: &MethodRun| {
-            let requirements = specification.requirements().iter().zip(scales).zip(&run.values[1..]);
-            requirements.into_iter().all(|((r, scale), v)| r.c() - v <= tolerance * scale)
+        let verdict = |run: &MethodRun| {
+            let requirements = specification.requirements().iter().zip(tolerances).zip(&run.values[1..]);
+            Verdict::of_all(
+                requirements.map(|((r, tolerance), v)| Verdict::of(*v >= r.c(), r.c() - v, *tolerance)),
+            )
         };
         let transients: Option<Vec<Transient>> = runs.iter().map(|run| run.transient).collect();
         let transient = transients.as_ref().and_then(|transients| {
@@ -130,17 +135,24 @@ impl MethodEntry {
             violation: Some(violation).filter(|v| v.is_finite()),
             transient,
             met_from,
-            met: violation <= tolerance,
-            runs_met: [runs.iter().filter(|run| fine(run)).count(), runs.len()],
+            verdict: Verdict::of_all(runs.iter().map(verdict)),
+            runs_met: [runs.iter().filter(|run| verdict(run).is_met()).count(), runs.len()],
             numbers: None,
             note,
             margins,
+            tolerances: tolerances.iter().zip(scales).map(|(tolerance, scale)| tolerance / scale).collect(),
         })
     }
 
-    /// (V_i − c_i)/R_i in the worst run.
-    pub fn margin(&self, i: usize) -> f64 {
-        self.margins[i][1]
+    /// The verdict on a requirement in the worst run.
+    pub fn verdict_on(&self, i: usize) -> Verdict {
+        let margin = self.margins[i][1];
+        Verdict::of(margin >= 0.0, -margin, self.tolerances[i])
+    }
+
+    /// True if no requirement is violated in any run.
+    pub fn met(&self) -> bool {
+        self.verdict.is_met()
     }
 
     /// Sets the number of parameters.
@@ -178,7 +190,7 @@ impl Comparison {
             self.methods.first().into_iter().flat_map(|first| first.averages.iter().map(|(name, _)| name));
         let mut header = vec!["average over runs"];
         header.extend(names);
-        header.extend(["met", "worst violation", "worst transient", "settled after"]);
+        header.extend(["verdict", "worst violation", "worst transient", "settled after"]);
         let objective =
             self.specification.objective().map(|o| if o.sign() > 0.0 { "max" } else { "min" }.to_owned());
         let bounds = self.specification.requirements().iter().map(|r| bound(r.direction(), r.bound(), 4));
@@ -188,7 +200,7 @@ impl Comparison {
         rows.extend(self.methods.iter().map(|entry| {
             let mut row = vec![entry.method.into()];
             row.extend(entry.averages.iter().map(|(_, v)| number(*v, 4).into()));
-            row.push(Cell::yes_no(entry.met));
+            row.push(verdict_cell(entry.verdict));
             row.push(miss(entry.violation.or(Some(0.0))).into());
             row.push(miss(entry.transient).into());
             row.push(entry.met_from.map_or("-".to_owned(), |step| step.to_string()).into());
@@ -196,17 +208,17 @@ impl Comparison {
         }));
         rows[0].resize(header.len(), "".into());
         let legend = format!(
-            "worst violation: of any requirement in any run, as a share of its range; met: at most {}; worst transient: \
-             the largest violation of running averages after the first tenth; settled after: first step from which all \
-             runs stay within tolerance",
-            number(self.tolerance, 3)
+            "verdict: of all requirements in all runs, with a tolerance of {} of what is asked; worst violation: of any \
+             requirement in any run, as a share of its range; worst transient: the largest violation of running averages \
+             after the first tenth; settled after: first step from which all runs stay within tolerance",
+            percent(self.tolerance)
         );
         Table::new(header, rows, legend)
     }
 
     /// The page on it. `input` is what was compared on, `command` what makes it again.
     pub fn page(&self, input: &str, command: &str) -> Report {
-        let met: Vec<&str> = self.methods.iter().filter(|m| m.met).map(|m| m.method).collect();
+        let met: Vec<&str> = self.methods.iter().filter(|m| m.met()).map(|m| m.method).collect();
         let lead = match met.is_empty() {
             true => "No method meets every requirement in every run.".to_owned(),
             false => format!("Every requirement is met in every run by: {}.", met.join("; ")),

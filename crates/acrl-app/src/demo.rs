@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use acrl::{Executor, Requirement, RunReport, Specification, VecTask};
 use acrl_learn::{Method, Training};
-use acrl_report::run_page::{RunSummary, executor_line, machine, pairs};
+use acrl_report::run_page::{RunSummary, executor_line, machine, pairs, percent};
 use acrl_report::{Block, Cell, Report, Table, Tone, bound, number};
 use serde::Serialize;
 
@@ -165,11 +165,11 @@ fn table(task: &VecTask<'_>, ours: &Contestant, comparison: &Comparison) -> Tabl
         let (average, worst) = entry.map_or((f64::NAN, f64::NAN), |e| (e.average, e.worst));
         let mut row: Vec<Cell> =
             vec![r.name().into(), bound(r.direction(), r.bound(), 4).into(), share(average).into()];
-        row.push(entry.map_or(share(worst).into(), |e| judged(share(worst), e.met)));
+        row.push(entry.map_or(share(worst).into(), |e| judged(share(worst), e.verdict.is_met())));
         row.extend(shown(comparison).map(|(_, index)| {
             let line = &comparison.methods[index];
             let average = line.averages.get(r.name()).copied().unwrap_or(f64::NAN);
-            judged(share(average), line.margin(i) >= -comparison.tolerance)
+            judged(share(average), line.verdict_on(i).is_met())
         }));
         rows.push(row);
     }
@@ -240,7 +240,7 @@ fn page(
         ("trained", training_line(&ours.file.training)),
         ("executor", executor_line(executor)),
         ("step size", number(ours.run.step_size(), 4)),
-        ("tolerance", number(tolerance, 3)),
+        ("tolerance", format!("{} of what is asked", percent(tolerance))),
         ("epoch", format!("{} at the end", ours.report.epoch)),
         ("took", format!("{} s", number(seconds, 2))),
     ]);

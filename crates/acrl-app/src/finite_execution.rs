@@ -8,6 +8,7 @@ use acrl_exact::{
     ExactPolicy, Executable, ExecutionPlan, FiniteTask, MixtureExecutor, PlanOptions, Realisation, Solution,
     SolveOptions, almost_sure_observed, solve,
 };
+use acrl_report::grouped;
 use serde::Serialize;
 
 use crate::control::Stop;
@@ -114,6 +115,19 @@ impl FiniteExecution {
         self.plan.as_ref().map_or(0, ExecutionPlan::change_of_behaviour)
     }
 
+    /// How long a run has to be until changes of policy cost next to nothing, if this one is shorter, in a sentence.
+    pub(crate) fn longer(&self, steps: u64) -> Option<String> {
+        let enough = self.plan.as_ref()?.sufficient_steps();
+        (enough > steps).then(|| {
+            format!(
+                "A change of policy takes about {} steps here, so that the objective comes nearer to the optimum in longer runs: \
+                 as near as it can in about {} steps.",
+                grouped(self.change_of_behaviour()),
+                grouped(rounded(enough))
+            )
+        })
+    }
+
     /// η.
     pub(crate) fn step_size(&self, problem: &FiniteProblem) -> f64 {
         let default = self.plan.as_ref().map_or(AgentBuilder::STEP_SIZE, ExecutionPlan::step_size);
@@ -155,6 +169,12 @@ impl FiniteExecution {
             execute(&mut environment, &mut policy, &mut agent.build()?, steps, &mut rng, observer)?;
         policy.failure().map_or(Ok(execution), |failure| Err(failure.into()))
     }
+}
+
+/// To two digits, upwards.
+fn rounded(steps: u64) -> u64 {
+    let unit = 10_u64.saturating_pow(steps.max(1).ilog10().saturating_sub(1));
+    steps.div_ceil(unit).saturating_mul(unit)
 }
 
 /// Largest model, in states, for which π(λ) is computed at every λ.

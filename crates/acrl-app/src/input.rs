@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use acrl::{
     Agent, AgentBuilder, EpochLength, FiniteCmdp, History, Objective, Requirement, Specification, VecTask,
+    tolerance,
 };
 use acrl_envs::{Continuous, Problem, RunSettings, bundled};
-use acrl_exact::{Executable, FiniteTask, drn, npz};
+use acrl_exact::{Executable, FiniteTask, drn, maximise, npz};
 use acrl_files::Container;
 use acrl_learn::{PolicyFile, ReboundError, TrainSettings};
 
@@ -286,11 +287,23 @@ impl FiniteProblem {
         History::new(&self.specification, task.scales(), self.tolerances(task), self.run.steps)
     }
 
-    /// How large each requirement's certified shortfall may be, in the user's units.
+    /// How large each requirement's certified shortfall may be, in the user's units. In a model that is not too large
+    /// the worst average that a policy can have is computed.
     pub(crate) fn tolerances(&self, task: &FiniteTask<'_>) -> Vec<f64> {
-        task.scales().iter().map(|range| self.run.tolerance * range).collect()
+        let computes = task.model().choice_count() <= MOST_CHOICES_FOR_WORST;
+        let worst = |i: usize| {
+            let mut weights = vec![0.0; task.len() + 1];
+            weights[i + 1] = -1.0;
+            let worst = maximise(task, &weights).ok().filter(|_| computes)?;
+            Some(worst.values(task).ok()?.requirements()[i])
+        };
+        let bounds = task.bounds().iter().zip(task.scales()).enumerate();
+        bounds.map(|(i, (bound, range))| tolerance(self.run.tolerance, *bound, *range, worst(i))).collect()
     }
 }
+
+/// Largest model, in choices, in which the worst average of each requirement is computed.
+const MOST_CHOICES_FOR_WORST: usize = 20_000;
 
 /// Lets the command line override the settings of a problem.
 pub(crate) fn apply(run: &mut RunSettings, execution: &ExecutionOptions, seed: Option<u64>) {

@@ -17,6 +17,7 @@ use crate::control::{Control, Progress as _, Stop};
 use crate::event_log::EventLog;
 use crate::finite_execution::{FiniteExecution, FiniteExecutor};
 use crate::input::{FiniteProblem, Input, apply};
+use crate::objective::ObjectiveResult;
 use crate::options::{ExecutionOptions, ExecutorOption, InitMultipliers};
 use crate::run_policy::{self, PolicyRun};
 use crate::run_writer::RunWriter;
@@ -70,18 +71,16 @@ impl RunFiles<'_> {
 /// The results of some runs and their settings. Serialises as the object of `acrl run --json`.
 #[derive(Debug, Serialize)]
 pub struct Run {
-    pub(crate) met: bool,
     /// Averages, certificates and the diagnosis.
     #[serde(flatten)]
     pub report: RunReport,
-    /// The best objective, where it is known or estimated.
-    #[serde(flatten)]
-    pub best: Best,
+    /// The objective beside the optimum; `null` without one.
+    pub objective: Option<ObjectiveResult>,
     /// The objective and the requirements.
     pub specification: Specification,
     /// Step size of the dual update.
     pub step_size: f64,
-    /// Certified shortfall that counts as met, as a share of each reward's range.
+    /// Certified shortfall that counts as met, as a share of what is asked.
     pub tolerance: f64,
     /// Seed of all randomness.
     pub seed: u64,
@@ -103,9 +102,9 @@ pub struct Run {
     /// The certificate of the first run.
     #[serde(skip)]
     pub certificate: Certificate,
-    /// The range of the objective.
+    /// How long a run has to be until changes of policy cost next to nothing, if this one is shorter, in a sentence.
     #[serde(skip)]
-    pub objective_scale: f64,
+    pub longer: Option<String>,
     /// The diagnosis of requirements that are not met and what to do about it, in a sentence.
     #[serde(skip)]
     pub advice: Option<String>,
@@ -117,16 +116,6 @@ pub struct Run {
     /// True if a stop was requested before the end.
     #[serde(skip)]
     pub stopped: bool,
-}
-
-/// The best objective in the user's sign, where it is known.
-#[derive(Debug, Clone, Copy, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Best {
-    /// The optimum of the model.
-    Optimum(Option<f64>),
-    /// The best mixture of the entries of the policy library.
-    Estimate(Option<f64>),
 }
 
 /// Runs a finite problem or a trained policy, to the end or until a stop is requested. `name` is the input's name in
@@ -182,8 +171,12 @@ fn run_finite(
     }
     let report = report(&problem, &task, &execution, &executions)?;
     let run = Run {
-        met: report.met(),
-        best: Best::Optimum(execution.optimum.or_else(|| optimum(&task))),
+        objective: ObjectiveResult::new(
+            task.specification(),
+            &report,
+            execution.optimum.or_else(|| optimum(&task)),
+            None,
+        ),
         executor: Some(execution.executor()),
         executor_reason: execution.reason.clone(),
         change_of_behaviour: execution.change_of_behaviour(),
@@ -194,7 +187,7 @@ fn run_finite(
         policy: None,
         history,
         certificate: executions[0].certificate.clone(),
-        objective_scale: task.objective_scale(),
+        longer: execution.longer(problem.run.steps),
         advice: advice(&report, &problem, &task, &execution),
         problem: None,
         pictures: Vec::new(),
@@ -220,9 +213,9 @@ fn check_solved(name: &str, problem: &FiniteProblem) -> Result<(), Error> {
 }
 
 impl Run {
-    /// True if every requirement is met in every run.
+    /// True if no requirement is violated in any run.
     pub fn met(&self) -> bool {
-        self.met
+        self.report.met()
     }
 
     /// Averages, multipliers and certificates over time.
@@ -340,12 +333,11 @@ pub(crate) fn report(
 struct ProgressObserver<'a> {
     control: &'a Control,
     reported: u64,
-    begin: Option<u64>,
 }
 
 impl<'a> ProgressObserver<'a> {
     fn new(control: &'a Control) -> Self {
-        Self { control, reported: 0, begin: None }
+        Self { control, reported: 0 }
     }
 
     fn report(&mut self, step: u64) {
@@ -358,17 +350,17 @@ impl Observer for ProgressObserver<'_> {
     fn event(&mut self, event: &Event<'_>) -> ControlFlow<()> {
         match event {
             Event::Started { .. } if self.control.stop.requested() => return ControlFlow::Break(()),
-            Event::Epoch(epoch) => {
-                let begin = *self.begin.get_or_insert(epoch.step - epoch.steps);
-                if epoch.step - begin >= self.reported + (1 << 18) {
-                    self.report(epoch.step - begin);
-                    if self.control.stop.requested() {
-                        return ControlFlow::Break(());
-                    }
-                }
-            }
             Event::Finished { steps, .. } => self.report(*steps),
             _ => {}
+        }
+        ControlFlow::Continue(())
+    }
+
+    #[inline]
+    fn step(&mut self, step: &Step<'_>) -> ControlFlow<()> {
+        if step.steps.is_multiple_of(1 << 18) {
+            self.report(step.steps);
+            return self.control.stop.flow();
         }
         ControlFlow::Continue(())
     }

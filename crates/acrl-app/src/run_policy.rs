@@ -16,10 +16,11 @@ use serde::Serialize;
 use crate::control::{Control, Progress as _};
 use crate::event_log::EventLog;
 use crate::input::{PolicyProblem, apply};
+use crate::objective::ObjectiveResult;
 use crate::occupancy::OccupancyGrid;
 use crate::options::{ExecutorOption, InitMultipliers};
 use crate::plane::Plane;
-use crate::run::{Best, Run, RunFiles, RunOptions, epoch_advice};
+use crate::run::{Run, RunFiles, RunOptions, epoch_advice};
 use crate::run_writer::RunWriter;
 use crate::{Context as _, Error, bail};
 
@@ -121,7 +122,7 @@ pub(super) fn prepare(input: &mut PolicyProblem, options: &RunOptions) -> Result
     let PolicyProblem { problem, file } = input;
     apply(&mut problem.run, &options.execution, options.seed);
     let task = VecTask::new(problem.environment.batch(), problem.specification.clone())?;
-    file.execution_defaults.complete(&mut problem.run, task.has_objective());
+    file.complete(&mut problem.run, &task);
     let default = || file.execution_defaults.executor_for(problem.run.epoch_length());
     Ok(PreparedRun {
         start: start(options.init_multipliers.as_ref(), file, &task)?,
@@ -332,8 +333,7 @@ impl<'a> Plan<'a> {
             weight_conditioned: !file.policy.ignores_weights(),
         };
         Run {
-            met: report.met(),
-            best: Best::Estimate(estimate(task, file)),
+            objective: ObjectiveResult::new(task.specification(), &report, None, estimate(task, file)),
             specification: task.specification().clone(),
             step_size: run.step_size(),
             tolerance: run.tolerance,
@@ -344,7 +344,7 @@ impl<'a> Plan<'a> {
             change_of_behaviour: 0,
             history: runs.history,
             certificate: runs.runs[0].certificate.clone(),
-            objective_scale: file.scales(task)[0],
+            longer: None,
             advice: advice(&report, self, name),
             problem: Some(problem.to_owned()),
             pictures: Vec::new(),

@@ -286,13 +286,15 @@ pub(crate) struct Execution {
     #[arg(long, value_name = "X", allow_negative_numbers = true, value_parser = positive)]
     pub(crate) step_size: Option<f64>,
 
-    /// Steps between two dual updates, or 'auto' to adapt it, starting from the policy's recommended value
-    /// [default: the problem's, else auto]
+    /// Steps between two dual updates, or 'auto': for a finite problem planned from the number of steps and what a
+    /// change of policy costs, for a trained policy adapted from its recommended value [default: the problem's, else
+    /// auto]
     #[arg(long, value_name = "N|auto", allow_negative_numbers = true, value_parser = epoch)]
     pub(crate) epoch: Option<EpochOption>,
 
-    /// Certified shortfall that counts as met, as a share of each reward's range
-    /// [default: the problem's, else 0.005]
+    /// Certified shortfall that is tolerated, as a share of what is asked: of |bound|, or of its distance from the
+    /// worst average that a policy can have, if that is smaller, or of half the reward's range
+    /// [default: the problem's, else 0.01]
     #[arg(long, value_name = "T", allow_negative_numbers = true, value_parser = positive)]
     pub(crate) tolerance: Option<f64>,
 }

@@ -37,7 +37,8 @@ fn solve_finds_the_optimum_of_example_1() {
 #[test]
 fn run_on_example_1_reproduces_figure_3() {
     for (steps, tolerance) in [(10_000, 0.004), (1_000_000, 1e-4)] {
-        let (object, status) = json(&format!("run monitoring --steps {steps}"));
+        let line = format!("run monitoring --executor policy --epoch 10 --step-size 0.5 --steps {steps}");
+        let (object, status) = json(&line);
         assert_eq!((object["epoch"].as_u64(), status), (Some(10), 0));
         assert_eq!(object["diagnosis"]["verdict"], "met");
         for name in ["r0", "r1", "r2"] {
@@ -59,7 +60,7 @@ fn auto_epoch_meets_tight_requirements_and_infeasible_ones_are_diagnosed() {
         assert!(number(&object["requirements"][name]["certified_shortfall"]) <= 0.005);
         close(&object["averages"][name], 0.46, 0.005);
     }
-    let (object, status) = json(harder);
+    let (object, status) = json(&format!("{harder} --executor policy --epoch 10"));
     assert_eq!((object["diagnosis"]["verdict"].as_str(), status), (Some("epoch_too_short"), 1));
     let (object, status) = json(&format!("run monitoring {IMPOSSIBLE} --epoch auto"));
     assert_eq!((object["diagnosis"]["verdict"].as_str(), status), (Some("infeasible"), 1));
@@ -104,7 +105,7 @@ fn npz_model_and_problem_file_have_the_same_solution() {
     let text = "[model]\nfile = 'model.npz'\n[objective]\nreward = 'r0'\n[[requirement]]\nreward = 'r1'\nat_least = 0.3\n";
     std::fs::write(folder.join("problem.toml"), text).unwrap();
     let (object, status) = json_in(folder, "run problem.toml --steps 20000");
-    assert_eq!((status, &object["requirements"]["r1"]["met"]), (0, &Value::from(true)));
+    assert!(status == 0 && object["requirements"]["r1"]["verdict"] != "violated", "{object}");
 }
 
 #[test]
@@ -130,7 +131,43 @@ fn every_bundled_problem_is_solved_and_run() {
         assert_eq!((solved["status"].as_str(), status), (Some("optimal"), 0), "{name}");
         let (object, status) = json(&format!("run {name}"));
         assert_eq!((object["diagnosis"]["verdict"].as_str(), status), (Some("met"), 0), "{name}: {object}");
+        let gap = number(&object["objective"]["gap"]);
+        // The objective of patrol varies by a tenth at 200,000 steps.
+        let most = if name == "patrol" { 0.25 } else { 0.03 };
+        assert!(gap.abs() < most, "{name}: {gap}");
+        assert!(object["executor_reason"].is_string(), "{name}");
     }
+}
+
+#[test]
+fn run_says_how_good_the_objective_is() {
+    let output = text("run power --steps 100000");
+    assert!(output.contains("power "), "{output}");
+    assert!(output.contains("the optimum is 0.54343, gap "), "{output}");
+    assert!(output.contains("A change of policy takes about 1,055 steps here"), "{output}");
+    // One millionth of the steps are too few for the requirements: better than the optimum, and why.
+    let (object, _) = json("run power --steps 2000");
+    let output = text("run power --steps 2000");
+    assert!(number(&object["objective"]["gap"]) < 0.0, "{object}");
+    assert!(output.contains("better because queue is ") && output.contains(" short"), "{output}");
+}
+
+#[test]
+fn initial_multipliers_and_executors_of_finite_problems() {
+    let lambda = |more: &str| {
+        let (object, _) = json(&format!("run maintenance --steps 2000 --executor policy {more}"));
+        number(&object["multipliers"]["cost"]["max"])
+    };
+    assert!(lambda("--init-multipliers poor=0.1,cost=40") > 30.0);
+    assert!(lambda("--init-multipliers zero") < 10.0);
+    let executor = |line: &str| json(line).0["executor"].as_str().map(str::to_owned);
+    assert_eq!(executor("run queue").as_deref(), Some("stationary"));
+    assert_eq!(executor("run queue --executor time-sharing").as_deref(), Some("time_sharing"));
+    assert_eq!(executor("run power").as_deref(), Some("time_sharing"));
+    refused(&root(), "run power --executor stationary", "stationary policy");
+    refused(&root(), "run power --executor library", "trained policies");
+    refused(&root(), "run power --init-multipliers library", "use optimum");
+    refused(&root(), "run power --init-multipliers nobody=1", "nobody");
 }
 
 #[test]
@@ -166,7 +203,8 @@ fn compare_lists_every_method() {
     ] {
         let methods = object["methods"].as_array().unwrap();
         let entry = methods.iter().find(|m| m["method"] == name);
-        assert_eq!(entry.unwrap_or_else(|| panic!("no {name}: {object}"))["met"], met, "{name}");
+        let entry = entry.unwrap_or_else(|| panic!("no {name}: {object}"));
+        assert_eq!(entry["verdict"] != "violated", met, "{name}: {entry}");
         assert!(text.contains(name), "{text}");
     }
 }

@@ -133,6 +133,9 @@ fn two_absorbing_components_are_not_diagnosed_as_short_epoch() {
         ],
     );
     let (object, status) = acrl("run", &choice, args);
+    assert_eq!((object["verdict"].as_str(), status), (Some("satisfied"), 0), "it steers: {object}");
+    let literal = format!("{args} --executor policy");
+    let (object, status) = acrl("run", &choice, &literal);
     assert_eq!(
         (object["diagnosis"]["verdict"].as_str(), status),
         (Some("policy_insufficient"), 1),

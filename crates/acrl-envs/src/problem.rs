@@ -25,7 +25,7 @@
 //! | `[run]` `step_size` | 0.5, or the learner's | η of the dual update | above 0 |
 //! | `[run]` `epoch` | `auto`, or the learner's | T₀, the steps between two dual updates | 1 to 10⁹, or `auto` |
 //! | `[run]` `epoch_start` | 10 | where `epoch = "auto"` starts | 1 to 10⁹ |
-//! | `[run]` `tolerance` | 0.005 | shortfall that counts as met, as a share of the reward's range | above 0, to 1 |
+//! | `[run]` `tolerance` | 0.01 | certified shortfall that is tolerated, as a share of what is asked | above 0, to 1 |
 //! | `[run]` `seed` | 0 | seed of the randomness | 0 to 2⁶⁴ − 1 |
 //! | `[train]` | | `learner`, `method`, `seed` and the settings of the learners | see `docs/training-settings.md` |
 //!

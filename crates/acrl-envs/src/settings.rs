@@ -45,7 +45,7 @@ impl RunSettings {
     /// Steps by default.
     pub const STEPS: u64 = 200_000;
     /// Tolerance by default.
-    pub const TOLERANCE: f64 = 0.005;
+    pub const TOLERANCE: f64 = 0.01;
 
     /// η of the dual update. The gain per step is η divided by the length of the first epoch.
     pub fn step_size(&self) -> f64 {

@@ -90,7 +90,7 @@ fn agent(
     let scales = task.scales();
     let start = library.start(bounds, scales, task.has_objective());
     Agent::builder(requirements.collect::<Result<_, Error>>()?)
-        .step_size(defaults.step_size)
+        .step_size(library.step_size(defaults.step_size, bounds, scales, task.has_objective()))
         .epoch(EpochLength::Auto(defaults.epoch))
         .scales(scales[0], &scales[1..])
         .multipliers(Multipliers::new(start)?)

@@ -51,12 +51,6 @@ impl ExecutionDefaults {
             EpochLength::Fixed(_) => Executor::Policy,
         }
     }
-
-    /// Fills in the step size and the epoch of a run where they are not given.
-    pub fn complete(&self, run: &mut RunSettings, objective: bool) {
-        run.step_size = run.step_size.or(Some(self.step_size));
-        run.epoch = run.epoch.or(Some(self.epoch_for(Some(run.steps), run.tolerance, objective)));
-    }
 }
 
 /// A requirement for which a policy was not trained.
@@ -117,11 +111,24 @@ impl PolicyFile {
         Multipliers::new(self.library.start(&bounds, &self.scales(task), task.has_objective()))
     }
 
+    /// η for the task's bounds: [`PolicyLibrary::step_size`](acrl::PolicyLibrary::step_size).
+    pub fn step_size(&self, task: &VecTask<'_>) -> f64 {
+        let (bounds, scales) = (task.specification().bounds(), self.scales(task));
+        self.library.step_size(self.execution_defaults.step_size, &bounds, &scales, task.has_objective())
+    }
+
+    /// Fills in the step size and the epoch of a run where they are not given.
+    pub fn complete(&self, run: &mut RunSettings, task: &VecTask<'_>) {
+        let epoch = self.execution_defaults.epoch_for(Some(run.steps), run.tolerance, task.has_objective());
+        run.step_size = run.step_size.or_else(|| Some(self.step_size(task)));
+        run.epoch = run.epoch.or(Some(epoch));
+    }
+
     /// The configuration of an agent that executes the policy for the task's requirements, by default without a planned end.
     pub fn agent_builder(&self, task: &VecTask<'_>) -> Result<AgentBuilder, Error> {
         let (defaults, scales) = (self.execution_defaults, self.scales(task));
         Ok(Agent::builder(task.specification().requirements().to_vec())
-            .step_size(defaults.step_size)
+            .step_size(self.step_size(task))
             .epoch(defaults.epoch_for(None, RunSettings::TOLERANCE, task.has_objective()))
             .executor(defaults.executor)
             .scales(scales[0], &scales[1..])

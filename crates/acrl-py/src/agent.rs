@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use acrl::{BatchMatrix, DiagnosisInput, EpochLength, Multipliers, Rewards, Rng, VecPolicy as _};
+use acrl::{BatchMatrix, DiagnosisInput, EpochLength, Multipliers, Rewards, Rng, VecPolicy as _, Verdict};
 use acrl_learn::{RewardSample, TrainedPolicy};
 use numpy::{PyArray1, ToPyArray as _};
 use pyo3::exceptions::PyTypeError;
@@ -258,7 +258,20 @@ impl Agent {
         serde_json::to_string(&diagnosis).map_err(wrong)
     }
 
-    /// The certified shortfalls that count as met, where this share of the range is tolerated.
+    /// The verdict on each requirement, where this share of what is asked is tolerated.
+    fn verdicts(&self, share: f64) -> Vec<&'static str> {
+        let run = lock(&self.run);
+        let (certificate, tolerances) = (run.state.agent.certificate(), run.state.agent.tolerances(share));
+        let verdicts = tolerances.iter().enumerate().map(|(i, tolerance)| certificate.verdict(i, *tolerance));
+        let name = |verdict| match verdict {
+            Verdict::Satisfied => "satisfied",
+            Verdict::WithinTolerance => "within_tolerance",
+            Verdict::Violated => "violated",
+        };
+        verdicts.map(name).collect()
+    }
+
+    /// The certified shortfalls that are tolerated, for a share of what is asked.
     fn tolerances(&self, share: f64) -> Vec<f64> {
         lock(&self.run).state.agent.tolerances(share)
     }

@@ -1,6 +1,6 @@
 //! Curves and progress of a run, collected from its events as they are written.
 
-use acrl::{Direction, History, MeanMinMax, Named, Specification};
+use acrl::{Direction, History, MeanMinMax, Named, Specification, Verdict};
 use serde::Deserialize;
 
 /// The most points of a curve.
@@ -137,18 +137,18 @@ pub(crate) struct Tracked {
 }
 
 impl Tracked {
-    /// Whether it is met so far: by the certificate, in the worst run. `None` if the tolerance is not known.
-    pub(crate) fn met(&self) -> Option<bool> {
-        Some(self.shortfalls.latest()?.mean <= self.tolerance?)
-    }
-
-    /// Whether the average of the worst run keeps the bound.
-    pub(crate) fn strict(&self) -> Option<bool> {
+    /// The verdict so far, in the worst run. `None` if there are no averages yet, or a tolerance would matter that is
+    /// not known.
+    pub(crate) fn verdict(&self) -> Option<Verdict> {
         let (average, (bound, direction)) = (self.averages.latest()?, self.bound?);
-        Some(match direction {
+        let inside = match direction {
             Direction::AtLeast => average.least >= bound,
             Direction::AtMost => average.most <= bound,
-        })
+        };
+        match self.tolerance {
+            None => inside.then_some(Verdict::Satisfied),
+            Some(tolerance) => Some(Verdict::of(inside, self.shortfalls.latest()?.mean, tolerance)),
+        }
     }
 
     /// Forgets what was measured.
@@ -366,10 +366,12 @@ pub(crate) mod tests {
             "not JSON",
         ]);
         assert_eq!(live.execution, Some(Progress { done: 50, total: 100 }));
-        let strict: Vec<_> = live.requirements.iter().map(Tracked::strict).collect();
-        assert_eq!(strict, [Some(false), Some(true)], "the worst run counts, on the side that hurts");
-        let met: Vec<_> = live.requirements.iter().map(Tracked::met).collect();
-        assert_eq!(met, [Some(true), Some(false)], "what is not known is not met");
+        let verdicts: Vec<_> = live.requirements.iter().map(Tracked::verdict).collect();
+        assert_eq!(
+            verdicts,
+            [Some(Verdict::WithinTolerance), Some(Verdict::Satisfied)],
+            "the worst run counts, on the side that hurts"
+        );
         assert_eq!(live.objective.latest().unwrap().least, 0.4);
         assert!(live.requirements[1].shortfalls.latest().unwrap().mean.is_nan());
         assert!(!live.finished);
@@ -393,7 +395,7 @@ pub(crate) mod tests {
         let multipliers: Vec<f64> = live.requirements[0].multipliers.points().map(|p| p.mean).collect();
         assert_eq!(multipliers, [0.5, 0.25]);
         assert!(live.epochs && live.finished);
-        assert_eq!((live.requirements[0].met(), live.requirements[0].strict()), (None, Some(true)));
+        assert_eq!(live.requirements[0].verdict(), Some(Verdict::Satisfied), "without a tolerance");
     }
 
     #[test]

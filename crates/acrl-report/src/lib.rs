@@ -55,7 +55,7 @@ pub use figure::{
     Series, Slider,
 };
 pub use live_page::live_report;
-pub use number::{bound, count, number};
+pub use number::{bound, count, grouped, number};
 #[cfg(feature = "html")]
 pub use page::live_html;
 pub use report::{Block, Cell, Details, Report, Table, Tone};

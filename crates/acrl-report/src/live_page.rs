@@ -1,10 +1,12 @@
 //! The page of a run while it goes on.
 
-use acrl::Direction;
+use acrl::{Direction, Verdict};
 
 use crate::curves::{LiveRun, Progress, Tracked};
 use crate::run_figures::{curve, execution};
-use crate::{Axis, Block, Bound, Cell, Colour, Figure, Panel, Report, Series, Table, Tone, bound, number};
+use crate::{
+    Axis, Block, Bound, Cell, Colour, Figure, Panel, Report, Series, Table, Tone, bound, grouped, number,
+};
 
 /// The page on what is known so far. `done`: nothing more is to come.
 pub fn live_report(live: &LiveRun, done: bool, title: &str, command: String) -> Report {
@@ -12,8 +14,9 @@ pub fn live_report(live: &LiveRun, done: bool, title: &str, command: String) -> 
     if live.execution.is_some() && !live.requirements.is_empty() {
         blocks.push(Block::Table(table(live, done)));
     }
-    blocks.extend(execution("", live, None).into_iter().chain(training(live)).map(Block::Figure));
-    let met: Option<Vec<bool>> = live.requirements.iter().map(Tracked::met).collect();
+    blocks.extend(execution("", live, false).into_iter().chain(training(live)).map(Block::Figure));
+    let met: Option<Vec<bool>> =
+        live.requirements.iter().map(|tracked| Some(tracked.verdict()?.is_met())).collect();
     let good = met.filter(|met| done && !met.is_empty()).map(|met| met.into_iter().all(|met| met));
     Report { title: title.to_owned(), lead: lead(live, done), good, blocks, facts: Vec::new(), command }
 }
@@ -29,11 +32,16 @@ fn lead(live: &LiveRun, done: bool) -> String {
         format!("{}, {} environment steps", far("iteration", training), grouped(live.training_steps))
     }));
     parts.extend(live.execution.map(|execution| far("step", execution)));
-    let met = counted(live, Tracked::met).map(|n| (n, "requirements met"));
-    let strict = counted(live, Tracked::strict).map(|n| (n, "averages within their bounds"));
-    if let Some((n, what)) = met.or(strict) {
+    let verdicts: Vec<Verdict> = live.requirements.iter().filter_map(Tracked::verdict).collect();
+    if !verdicts.is_empty() {
         let so_far = if done { "" } else { " so far" };
-        parts.push(format!("{n} of {} {what}{so_far}", live.requirements.len()));
+        let of = |wanted| verdicts.iter().filter(|verdict| **verdict == wanted).count();
+        let within = match of(Verdict::WithinTolerance) {
+            0 => String::new(),
+            n => format!(", {n} within tolerance"),
+        };
+        let (satisfied, all) = (of(Verdict::Satisfied), live.requirements.len());
+        parts.push(format!("{satisfied} of {all} requirements satisfied{within}{so_far}"));
     }
     let to_the_end = live.execution.is_some_and(|execution| execution.done >= execution.total);
     let complete = (live.finished && to_the_end) || live.trained();
@@ -47,12 +55,6 @@ fn lead(live: &LiveRun, done: bool) -> String {
     }
 }
 
-/// Of how many requirements this is true; `None` if it is known of none.
-fn counted(live: &LiveRun, judge: fn(&Tracked) -> Option<bool>) -> Option<usize> {
-    let judged: Vec<bool> = live.requirements.iter().filter_map(judge).collect();
-    (!judged.is_empty()).then(|| judged.iter().filter(|good| **good).count())
-}
-
 /// Where each requirement stands.
 fn table(live: &LiveRun, done: bool) -> Table {
     let several = live.runs.filter(|runs| *runs > 1);
@@ -63,10 +65,10 @@ fn table(live: &LiveRun, done: bool) -> Table {
         let shown = |y: Option<f64>| y.filter(|y| y.is_finite()).map_or("–".to_owned(), |y| number(y, 4));
         let average = tracked.averages.latest();
         let least = tracked.bound.is_none_or(|(_, direction)| direction == Direction::AtLeast);
-        let tone = match tracked.met() {
-            Some(true) => Tone::Good,
+        let tone = match tracked.verdict() {
+            Some(verdict) if verdict.is_met() => Tone::Good,
             // What is not met yet may be so in a while.
-            Some(false) if done => Tone::Bad,
+            Some(_) if done => Tone::Bad,
             _ => Tone::Plain,
         };
         let required = tracked.bound.map_or("–".to_owned(), |(value, side)| bound(side, value, 4));
@@ -136,19 +138,6 @@ fn training(live: &LiveRun) -> Vec<Figure> {
 /// The requirement of a training metric that is its multiplier (`train/multiplier/NAME`).
 fn multiplier_of(metric: &str) -> Option<&str> {
     metric.strip_prefix("train/multiplier/")
-}
-
-/// 1234567 as 1,234,567.
-fn grouped(n: u64) -> String {
-    let digits = n.to_string();
-    let mut text = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 #[cfg(test)]

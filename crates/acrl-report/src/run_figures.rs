@@ -3,7 +3,7 @@
 use acrl::Specification;
 
 use crate::curves::{Curve, LiveRun};
-use crate::{Axis, Band, Bound, Colour, Figure, Panel, Series, bound, number};
+use crate::{Axis, Band, Bound, Colour, Figure, Panel, Series, bound};
 
 /// The colours of the requirements: that of the region of the same name, or one after the other.
 pub fn colours(specification: &Specification) -> Vec<Colour> {
@@ -14,11 +14,10 @@ pub fn colours(specification: &Specification) -> Vec<Colour> {
 /// Bounds of at most this ratio share a pair of axes.
 const ONE_SCALE: f64 = 20.0;
 
-/// The figures of an execution. `prefix` sets their names apart from others on the page; `ranges`
-/// are those of the requirements' rewards and the tolerance as a share of them, once the runs are done.
-pub(crate) fn execution(prefix: &str, run: &LiveRun, ranges: Option<(&[f64], f64)>) -> Vec<Figure> {
+/// The figures of an execution. `prefix` sets their names apart from others on the page; `done` says that the runs are.
+pub(crate) fn execution(prefix: &str, run: &LiveRun, done: bool) -> Vec<Figure> {
     let several = |curve: &Curve| curve.points().nth(1).is_some();
-    let drawn = |mut curves: Box<dyn Iterator<Item = &Curve> + '_>| ranges.is_some() || curves.any(several);
+    let drawn = |mut curves: Box<dyn Iterator<Item = &Curve> + '_>| done || curves.any(several);
     let requirements = || run.requirements.iter();
     let mut figures = Vec::new();
     if drawn(Box::new(requirements().map(|r| &r.averages).chain([&run.objective]))) {
@@ -29,7 +28,7 @@ pub(crate) fn execution(prefix: &str, run: &LiveRun, ranges: Option<(&[f64], f64
     }
     let known = requirements().all(|r| r.tolerance.is_some());
     if !run.requirements.is_empty() && known && drawn(Box::new(requirements().map(|r| &r.shortfalls))) {
-        figures.push(certificate(&format!("{prefix}certificate"), run, ranges));
+        figures.push(certificate(&format!("{prefix}certificate"), run));
     }
     figures
 }
@@ -175,21 +174,18 @@ fn multipliers(name: &str, run: &LiveRun) -> Figure {
 }
 
 /// The certified shortfalls, which decay as 1/n once the multipliers are stationary.
-fn certificate(name: &str, run: &LiveRun, ranges: Option<(&[f64], f64)>) -> Figure {
-    let (label, tolerance) = match ranges {
-        Some((_, tolerance)) => ("certified shortfall, share of range", tolerance),
-        None => ("certified shortfall, in units of the tolerance", 1.0),
-    };
+fn certificate(name: &str, run: &LiveRun) -> Figure {
+    let label = "certified shortfall, in units of the tolerance";
     let series = |(i, tracked): (usize, &crate::curves::Tracked)| {
-        let unit = ranges.map_or_else(|| tracked.tolerance.unwrap_or(f64::NAN), |(scales, _)| scales[i]);
+        let unit = tracked.tolerance.filter(|tolerance| *tolerance > 0.0).unwrap_or(f64::NAN);
         let points = tracked.shortfalls.points().map(|point| (point.x, point.mean / unit));
         let (x, y) = points.unzip();
         Series::new(&tracked.name, colour(run, i), x, y)
     };
     let series: Vec<Series> = run.requirements.iter().enumerate().map(series).collect();
     let points = series.iter().flat_map(|s| s.x.iter().copied().zip(s.y.iter().copied())).collect();
-    let y = Axis { range: settled(run, points, vec![0.0, tolerance]), ..Axis::new(label) };
-    let met = Bound::new(format!("counts as met: {}", number(tolerance, 3)), tolerance, Colour::Grey);
+    let y = Axis { range: settled(run, points, vec![0.0, 1.0]), ..Axis::new(label) };
+    let met = Bound::new("tolerance".to_owned(), 1.0, Colour::Grey);
     Figure::new(
         name,
         "The certificate",

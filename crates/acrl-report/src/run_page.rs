@@ -1,10 +1,10 @@
 //! The page of `acrl run`: results, how they came about, and how to repeat them.
 
-use acrl::{Executor, History, Named, Requirement, RunReport, Specification};
+use acrl::{Executor, History, Named, Requirement, RunReport, Specification, Verdict};
 
 use crate::curves::LiveRun;
 use crate::run_figures::execution;
-use crate::{Block, Cell, Figure, Report, Table, bound, count, number};
+use crate::{Block, Cell, Figure, Report, Table, Tone, bound, count, number};
 
 /// The results of some runs of one agent.
 #[derive(Debug, Clone, Copy)]
@@ -15,7 +15,7 @@ pub struct RunSummary<'a> {
     pub report: &'a RunReport,
     /// Averages, multipliers and certificates over time.
     pub history: &'a History,
-    /// The certified shortfall that counts as met, as a share of each reward's range.
+    /// The certified shortfall that counts as met, as a share of what is asked.
     pub tolerance: f64,
 }
 
@@ -25,19 +25,32 @@ impl RunSummary<'_> {
         let runs =
             format!("{} of {}", count(self.report.runs as u64, "run"), count(self.report.steps, "step"));
         let all = self.report.requirements.len();
-        let met = self.report.requirements.iter().filter(|(_, r)| r.met).count();
-        match (all, met == all) {
+        let among = |verdict| self.report.requirements.iter().filter(|(_, r)| r.verdict == verdict).count();
+        let [satisfied, within, violated] =
+            [Verdict::Satisfied, Verdict::WithinTolerance, Verdict::Violated].map(among);
+        let every = every(&runs, self.report.runs);
+        match (all, self.report.verdict) {
             (0, _) => format!("{runs}; nothing is required."),
-            (1, true) => format!("The requirement is met in {}.", every(&runs, self.report.runs)),
-            (_, true) => format!("All {all} requirements are met in {}.", every(&runs, self.report.runs)),
-            (_, false) => format!("{met} of {all} requirements are met; {runs}."),
+            (1, Verdict::Satisfied) => format!("The requirement is satisfied in {every}."),
+            (1, Verdict::WithinTolerance) => {
+                format!("The requirement is met within its tolerance in {every}.")
+            }
+            (1, Verdict::Violated) => format!("The requirement is violated; {runs}."),
+            (_, Verdict::Satisfied) => format!("All {all} requirements are satisfied in {every}."),
+            (_, Verdict::WithinTolerance) => {
+                format!(
+                    "{satisfied} of {all} requirements are satisfied, {within} within tolerance, in {every}."
+                )
+            }
+            (_, Verdict::Violated) => format!("{violated} of {all} requirements are violated; {runs}."),
         }
     }
 
     /// The standing of each requirement.
     pub fn table(&self) -> Table {
         let requirements = self.specification.requirements();
-        let header = ["", "bound", "average", "worst run", "certified shortfall", "price", "met"];
+        let header =
+            ["", "bound", "average", "worst run", "certified shortfall", "tolerance", "price", "verdict"];
         let mut rows: Vec<Vec<Cell>> = Vec::new();
         let report = self.report;
         if let Some(objective) = self.specification.objective() {
@@ -54,17 +67,18 @@ impl RunSummary<'_> {
                 number(entry.average, 5).into(),
                 number(entry.worst, 5).into(),
                 number(entry.certified_shortfall, 3).into(),
+                number(entry.tolerance, 2).into(),
                 number(price, 4).into(),
-                Cell::yes_no(entry.met),
+                verdict_cell(entry.verdict),
             ]);
         }
         if requirements.is_empty() {
             return Table::new(["", "", "average", "worst run"], rows, "");
         }
         let note = format!(
-            "certified shortfall: proven upper bound on the violation in any run; met: certified shortfall at most {} of \
-             the reward's range; price: the multiplier's mean.",
-            number(self.tolerance, 3)
+            "certified shortfall: proven upper bound on the violation in any run; tolerance: {} of what is asked; verdict: \
+             satisfied if the average is within its bound in every run; price: the multiplier's mean.",
+            percent(self.tolerance)
         );
         rows.iter_mut().for_each(|row| row.resize(header.len(), "".into()));
         Table::new(header, rows, note)
@@ -72,9 +86,19 @@ impl RunSummary<'_> {
 
     /// Averages, multipliers and certificate over time. `prefix` sets them apart from others on the page.
     pub fn figures(&self, prefix: &str) -> Vec<Figure> {
-        let ranges: Vec<f64> = self.history.scales().collect();
-        execution(prefix, &LiveRun::of(self.specification, self.history), Some((&ranges, self.tolerance)))
+        execution(prefix, &LiveRun::of(self.specification, self.history), true)
     }
+}
+
+/// A share in percent.
+pub fn percent(share: f64) -> String {
+    format!("{} %", number(100.0 * share, 3))
+}
+
+/// A verdict in its colour.
+pub fn verdict_cell(verdict: Verdict) -> Cell {
+    let tone = if verdict.is_met() { Tone::Good } else { Tone::Bad };
+    Cell::new(verdict.to_string(), tone)
 }
 
 /// "every one of 20 runs of …", or "1 run of …".
@@ -129,7 +153,7 @@ pub fn run_page(
         ("runs", summary.report.runs.to_string()),
         ("epoch", format!("{} at the end", summary.report.epoch)),
         ("step size", number(notes.step_size, 4)),
-        ("tolerance", number(summary.tolerance, 3)),
+        ("tolerance", format!("{} of what is asked", percent(summary.tolerance))),
     ]);
     facts.extend(notes.executor.map(|executor| ("executor".to_owned(), executor_line(executor))));
     facts.extend(notes.training.map(|training| ("trained".to_owned(), training)));

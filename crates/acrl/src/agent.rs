@@ -320,8 +320,8 @@ impl Agent {
         self.selector.corrected(library).into_owned()
     }
 
-    /// The tolerances of the certified shortfalls, for a share of the rewards' ranges:
-    /// [`PolicyLibrary::tolerances`] of the attached library.
+    /// The [tolerances](crate::tolerance) of the certified shortfalls, for a share of what is asked; the worst average is
+    /// that of the attached library.
     pub fn tolerances(&self, share: f64) -> Vec<f64> {
         let (bounds, scales) = (self.dynamics.bounds(), self.dynamics.scales());
         match &self.library {
@@ -331,14 +331,16 @@ impl Agent {
     }
 
     /// The part of a diagnosis that the run itself shows, with the [tolerances](Self::tolerances) of
-    /// a share of the rewards' ranges.
+    /// a share of what is asked.
     pub fn diagnosis_input(&self, tolerance: f64) -> DiagnosisInput<'static> {
         let (requirements, scales) = (self.dynamics.requirements(), self.dynamics.scales());
+        let (certificate, tolerances) = (self.certificate(), self.tolerances(tolerance));
         DiagnosisInput {
+            verdicts: tolerances.iter().enumerate().map(|(i, t)| certificate.verdict(i, *t)).collect(),
             names: requirements.iter().map(|r| r.name().to_owned()).collect(),
             bounds: self.dynamics.bounds().to_vec(),
             scales: scales.to_vec(),
-            tolerances: self.tolerances(tolerance),
+            tolerances,
             shortfalls: self.dynamics.shortfalls(),
             deficit_rates: self.deficit_rates(),
             multiplier_size: DiagnosisInput::default().size(self.multipliers(), scales),
@@ -356,6 +358,7 @@ impl Agent {
             bounds: own.bounds,
             multiplier_size: known.size(self.multipliers(), &own.scales),
             scales: own.scales,
+            verdicts: own.verdicts,
             tolerances: own.tolerances,
             shortfalls: own.shortfalls,
             deficit_rates: own.deficit_rates,

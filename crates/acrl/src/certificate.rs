@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::{Direction, Requirement};
+use crate::{Direction, Requirement, Verdict};
 
 /// Proven bounds on the violation of each requirement since the ledger was opened.
 ///
@@ -38,21 +38,14 @@ pub struct RequirementCertificate {
     pub certified_shortfall: f64,
 }
 
-/// The rule of what counts as met: the certified shortfall is within the tolerance.
-pub(crate) fn is_met(certified_shortfall: f64, tolerance: f64) -> bool {
-    certified_shortfall <= tolerance
-}
-
 impl Certificate {
-    /// True if requirement i is met: its certified shortfall is at most `tolerance`. Before the first step, where a
-    /// shortfall of 0 is no achievement, it is not.
-    pub fn is_met(&self, i: usize, tolerance: f64) -> bool {
-        self.steps > 0 && is_met(self.requirements[i].certified_shortfall, tolerance)
-    }
-
-    /// True if the plain average of requirement i is on the right side of its bound.
-    pub fn is_strictly_met(&self, i: usize) -> bool {
-        self.steps > 0 && self.requirements[i].measured_shortfall() == 0.0
+    /// The verdict on requirement i. Before the first step, where a shortfall of 0 is no achievement, it is violated.
+    pub fn verdict(&self, i: usize, tolerance: f64) -> Verdict {
+        let of = &self.requirements[i];
+        match self.steps {
+            0 => Verdict::Violated,
+            _ => Verdict::of(of.measured_shortfall() == 0.0, of.certified_shortfall, tolerance),
+        }
     }
 }
 

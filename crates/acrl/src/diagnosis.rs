@@ -9,9 +9,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Multipliers;
-use crate::certificate::is_met;
 use crate::mixture::game_value;
+use crate::{Multipliers, Verdict};
 
 /// The verdict on a run and its evidence.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -32,7 +31,7 @@ pub struct Diagnosis {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DiagnosisVerdict {
-    /// Every requirement's certified shortfall is within its tolerance in every run.
+    /// Every requirement is satisfied or within tolerance in every run.
     Met,
     /// Not met yet, but the multipliers do not grow any more: more steps suffice.
     Converging,
@@ -92,6 +91,8 @@ pub struct DiagnosisInput<'a> {
     pub scales: Vec<f64>,
     /// The tolerances of the certified shortfalls.
     pub tolerances: Vec<f64>,
+    /// The verdicts, of the worst run.
+    pub verdicts: Vec<Verdict>,
     /// The certified shortfalls, of the worst run.
     pub shortfalls: Vec<f64>,
     /// The deficits per step in the second half, of the worst run
@@ -145,7 +146,7 @@ impl DiagnosisInput<'_> {
     /// True if the deficit rate is beyond half a tolerance and significantly above 0.
     fn grows(&self, i: usize) -> bool {
         let (rate, std) = (self.deficit_rates[i], self.deficit_rate_std.get(i).copied().unwrap_or(0.0));
-        rate / self.tolerances[i] > Self::GROWING_RATE && rate > Self::STANDARD_ERRORS * std
+        in_tolerances(rate, self.tolerances[i]) > Self::GROWING_RATE && rate > Self::STANDARD_ERRORS * std
     }
 
     /// The long-run averages of the library plus a number of standard errors.
@@ -166,6 +167,12 @@ impl DiagnosisInput<'_> {
     }
 }
 
+/// A number in units of a tolerance, which may be 0.
+fn in_tolerances(value: f64, tolerance: f64) -> f64 {
+    const MOST: f64 = 1e9;
+    if value == 0.0 { 0.0 } else { (value / tolerance).clamp(-MOST, MOST) }
+}
+
 impl Diagnosis {
     /// Decides in this order: met; infeasible by the exact model; insufficient because a reward
     /// never changed; infeasible over all observed reward vectors; insufficient over the library;
@@ -180,8 +187,9 @@ impl Diagnosis {
     /// half, not in a run of a few updates, and not while their ratio is below 1.
     pub fn judge(input: &DiagnosisInput<'_>) -> Self {
         let s = input;
-        let over =
-            |values: &[f64]| -> Vec<f64> { values.iter().zip(&s.tolerances).map(|(v, t)| v / t).collect() };
+        let over = |values: &[f64]| -> Vec<f64> {
+            values.iter().zip(&s.tolerances).map(|(v, t)| in_tolerances(*v, *t)).collect()
+        };
         let (behind, growing) = (over(&s.shortfalls), over(&s.deficit_rates));
         let slack = |vectors: &[Vec<f64>]| game_value(vectors, &s.bounds, &s.scales);
         let (observed, library) = (slack(s.observed), slack(s.library));
@@ -213,7 +221,7 @@ impl Diagnosis {
         let negative = |slack: f64| slack < -DiagnosisInput::ROUNDING;
         let sufficient =
             || slack(&s.library_with(-DiagnosisInput::STANDARD_ERRORS)).is_none_or(|g| !negative(g.value));
-        let met = |i: usize| is_met(s.shortfalls[i], s.tolerances[i]);
+        let met = |i: usize| s.verdicts[i].is_met();
         let (verdict, names) = if (0..s.names.len()).all(met) {
             (DiagnosisVerdict::Met, named(&|_| true))
         } else if let Some(exact) = s.exact.as_ref().filter(|e| !e.feasible) {
@@ -250,6 +258,7 @@ mod tests {
             bounds: vec![0.4, 0.4],
             scales: vec![1.0, 1.0],
             tolerances: vec![0.005, 0.005],
+            verdicts: vec![Verdict::of(shortfall == 0.0, shortfall, 0.005), Verdict::Satisfied],
             shortfalls: vec![shortfall, 0.0],
             deficit_rates: vec![deficit_rate, 0.0],
             updates: 1000,

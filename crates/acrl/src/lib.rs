@@ -63,6 +63,7 @@ mod rng;
 mod simplex;
 mod vec_env;
 mod vec_execution;
+mod verdict;
 mod weight_selector;
 
 pub use agent::{Agent, AgentBuilder};
@@ -87,6 +88,7 @@ pub use rewards::{Rewards, Values};
 pub use rng::Rng;
 pub use vec_env::{ActionPart, BatchMatrix, Interval, Spaces, VecEnv, VecPolicy, VecTask};
 pub use vec_execution::VecExecution;
+pub use verdict::{Verdict, tolerance};
 pub use weight_selector::Executor;
 
 /// The example of README.md, as a doctest.

@@ -7,6 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::mixture::{Mixture, best_mixture};
+use crate::tolerance;
 
 /// One evaluated policy π(·, w): its weights and its long-run averages.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -57,12 +58,8 @@ impl PolicyLibrary {
     /// Σ λ_i R_i over R₀ above which requirements dominate: the objective's share in the weights is
     /// below 0.05.
     pub const ALONE: f64 = 19.0;
-    /// The smallest initial multiplier with an objective, in units of R₀/R_i.
-    pub const LEAST_START: f64 = 0.5;
     /// The smallest range of an average, as a share of its unit.
     pub const LEAST_RANGE: f64 = 1.0 / 30.0;
-    /// The largest tolerance, as one over the distance between a bound and the worst entry.
-    pub const TOLERANCE_PARTS: f64 = 20.0;
 
     /// argmax_j w·(v_j − d_j/n) for weights w = (1 or 0, λ): the entry to use for the next n steps.
     /// d_j is the cost of the switch from the `current` entry, and 0 for that one.
@@ -84,35 +81,25 @@ impl PolicyLibrary {
         best_mixture(&vectors, bounds)
     }
 
-    /// λ₀ for an execution: the multipliers of the [optimum](Self::optimum), but at least half a
-    /// unit of the objective's range for a unit of each reward's
-    /// ([`LEAST_START`](Self::LEAST_START)), because the values do not include transients; without
-    /// an objective or an optimum, one unit. `scales` are R₀ … R_m.
+    /// λ₀ for an execution: the multipliers of the [optimum](Self::optimum); without an objective or an optimum, one unit
+    /// of the objective's range for a unit of each reward's. `scales` are R₀ … R_m.
     ///
-    /// The multipliers of inexact values are unreliable and limited to [`ALONE`](Self::ALONE)
-    /// units. The best of many noisy values is biased upwards (the optimizer's curse, Smith &
-    /// Winkler 2006): the optimum is that of values one standard error worse, if the requirements
-    /// can be met then. A multiplier that is too large costs some of the objective until it has
-    /// come down; one that is too small violates a requirement.
+    /// The multipliers of inexact values are limited to [`ALONE`](Self::ALONE) units.
     pub fn start(&self, bounds: &[f64], scales: &[f64], objective: bool) -> Vec<f64> {
         let even = scales[1..].iter().map(|scale| scales[0] / scale);
         let most = if self.is_measured() { Self::ALONE } else { f64::INFINITY };
-        match self.cautious().optimum(bounds).or_else(|| self.optimum(bounds)).filter(|_| objective) {
-            Some(best) => {
-                let prices = best.multipliers.iter().zip(even);
-                prices.map(|(l, even)| l.clamp(Self::LEAST_START * even, most * even)).collect()
-            }
+        match self.optimum(bounds).filter(|_| objective) {
+            Some(best) => best.multipliers.iter().zip(even).map(|(l, even)| l.min(most * even)).collect(),
             None => even.collect(),
         }
     }
 
-    /// The library with V₁ … V_m one standard error worse.
-    fn cautious(&self) -> Self {
-        let mut library = self.clone();
-        for LibraryEntry { values, errors, .. } in &mut library.entries {
-            values.iter_mut().zip(errors).skip(1).for_each(|(value, error)| *value -= *error);
-        }
-        library
+    /// The step size of the dual update that fits λ₀: an epoch in which all of a reward is missing moves a multiplier at
+    /// most by as much as the largest of λ₀ is, so that the multipliers do not jump over the weights that matter.
+    pub fn step_size(&self, step_size: f64, bounds: &[f64], scales: &[f64], objective: bool) -> f64 {
+        let start = self.start(bounds, scales, objective);
+        let largest = start.iter().zip(&scales[1..]).map(|(l, r)| l * r / scales[0]).fold(0.0, f64::max);
+        if objective && largest > 0.0 { step_size.min(largest) } else { step_size }
     }
 
     /// The long-run averages V₁ … V_m of the entries, for a diagnosis.
@@ -170,22 +157,15 @@ impl PolicyLibrary {
         ranges
     }
 
-    /// The tolerances of certified shortfalls: `share` of the ranges R₁ … R_m.
-    ///
-    /// If the values have standard errors, the ranges are measured too, and a tolerance is at most a
-    /// twentieth ([`TOLERANCE_PARTS`](Self::TOLERANCE_PARTS)) of the distance c_i − min_j V_ij
-    /// between a bound and the worst entry, so that an agent that ignores the requirement never
-    /// meets it.
+    /// The [tolerances](tolerance) of certified shortfalls for a share of what is asked. The worst average is that of
+    /// the worst entry, so that an agent that ignores a requirement never meets it.
     pub fn tolerances(&self, share: f64, bounds: &[f64], scales: &[f64]) -> Vec<f64> {
-        if !self.is_measured() {
-            return scales.iter().map(|scale| share * scale).collect();
-        }
-        let tolerance = |(i, (bound, scale)): (usize, (&f64, &f64))| {
-            let least = self.entries.iter().map(|entry| entry.values[i + 1]).fold(f64::INFINITY, f64::min);
-            let asked = bound - least;
-            if asked > 0.0 { (share * scale).min(asked / Self::TOLERANCE_PARTS) } else { share * scale }
+        let worst = |i: usize| {
+            let values = self.entries.iter().map(|entry| entry.values[i + 1]);
+            values.min_by(f64::total_cmp)
         };
-        bounds.iter().zip(scales).enumerate().map(tolerance).collect()
+        let bounds = bounds.iter().zip(scales).enumerate();
+        bounds.map(|(i, (bound, scale))| tolerance(share, *bound, *scale, worst(i))).collect()
     }
 }
 
@@ -229,7 +209,7 @@ mod tests {
         assert!(library().optimum(&[0.5, 0.5]).is_none());
         let scales = [1.0, 1.0, 4.0];
         let start = library().start(&[0.3, -1.0], &scales, true);
-        assert!((start[0] - 1.0).abs() < 1e-12 && start[1] == 0.125, "{start:?}");
+        assert!((start[0] - 1.0).abs() < 1e-12 && start[1] == 0.0, "{start:?}");
         assert_eq!(library().start(&[0.3, -1.0], &scales, false), [1.0, 0.25]);
     }
 
@@ -268,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn inexact_values_start_at_pessimistic_multipliers() {
+    fn start_is_the_optimum_and_the_step_fits_it() {
         let entry = |values: [f64; 2], error: f64| LibraryEntry {
             weights: vec![1.0, 1.0],
             values: values.to_vec(),
@@ -279,28 +259,28 @@ mod tests {
         let of = |error: f64| PolicyLibrary {
             entries: vec![entry([1.0, -0.1], error), entry([0.8, -0.04], error), entry([0.0, 0.0], error)],
         };
-        let start = |error: f64| of(error).start(&[-0.05], &[1.0, 1.0], true)[0];
-        // At face value the first two suffice; one standard error worse, the expensive last one is
-        // needed.
-        assert!((start(1e-9) - 0.2 / 0.06).abs() < 1e-3, "{}", start(1e-9));
-        assert!((start(0.02) - 19.0).abs() < 1e-9, "{}", start(0.02));
-        assert!((start(0.2) - 0.2 / 0.06).abs() < 1e-3, "if nothing suffices, at face value: {}", start(0.2));
+        // The third entry's error does not matter for a bound that the first two meet.
+        for error in [1e-9, 0.02] {
+            let start = of(error).start(&[-0.05], &[1.0, 1.0], true)[0];
+            assert!((start - 0.2 / 0.06).abs() < 1e-9, "{start}");
+        }
+        assert_eq!(of(0.02).start(&[-0.01], &[1.0, 1.0], true)[0], 19.0, "a limit");
+        let step = |bound: f64, scale: f64| of(0.02).step_size(1.2, &[bound], &[1.0, scale], true);
+        assert_eq!(step(-0.05, 1.0), 1.2);
+        assert!((step(-0.05, 0.01) - 0.002 / 0.06).abs() < 1e-9);
+        assert_eq!(step(-1.0, 0.01), 1.2, "a price of 0 has no size");
     }
 
     #[test]
-    fn tolerance_is_a_twentieth_of_the_distance_from_the_worst_entry() {
-        let tolerances = |bound: f64, scale: f64| bursts().tolerances(0.005, &[bound], &[scale])[0];
-        assert_eq!(tolerances(-0.025, 0.2), 0.001, "a share of the range");
-        assert!((tolerances(-0.10, 1.0) - 0.0005).abs() < 1e-12, "a twentieth of 0.11 − 0.10");
-        assert_eq!(tolerances(-1000.0, 0.2), 0.001, "every entry meets the bound");
-        // A reward that was always 0: 0.005 of a range of 1 would exceed the bound.
+    fn tolerance_is_a_share_of_the_distance_from_the_worst_entry() {
+        let tolerances = |bound: f64, scale: f64| bursts().tolerances(0.01, &[bound], &[scale])[0];
+        assert!((tolerances(-0.10, 1.0) - 0.0001).abs() < 1e-12, "of 0.11 − 0.10");
+        assert_eq!(tolerances(-1000.0, 0.2), 0.001, "every entry meets the bound: of half the range");
         let zeros = vec![0.0, 0.0];
-        let entry = LibraryEntry { values: zeros.clone(), errors: zeros, ..LibraryEntry::default() };
-        let mut never = PolicyLibrary { entries: vec![entry] };
-        let tolerance = |library: &PolicyLibrary| library.tolerances(0.005, &[0.00353], &[1.0])[0];
-        assert!((tolerance(&never) - 0.00353 / 20.0).abs() < 1e-12);
-        never.entries[0].errors.clear();
-        assert_eq!(tolerance(&never), 0.005, "the range is known if the values are exact");
+        let entry = LibraryEntry { values: zeros, ..LibraryEntry::default() };
+        let never = PolicyLibrary { entries: vec![entry] };
+        assert!((never.tolerances(0.01, &[0.00353], &[1.0])[0] - 0.0000353).abs() < 1e-12);
+        assert_eq!(PolicyLibrary::default().tolerances(0.01, &[0.2], &[1.0])[0], 0.002);
     }
 
     #[test]

@@ -2,11 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Diagnosis, DiagnosisInput, Direction, Execution, MultiplierStatistics, Named, Specification};
+use crate::{
+    Diagnosis, DiagnosisInput, Direction, Execution, MultiplierStatistics, Named, Specification, Verdict,
+};
 
 /// The report on a set of runs: the object that `acrl run --json` prints.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunReport {
+    /// The verdict on all requirements in all runs.
+    pub verdict: Verdict,
     /// The mean over runs of each average, in the user's signs.
     pub averages: Named<f64>,
     /// The average in the worst run.
@@ -36,10 +40,8 @@ pub struct RequirementReport {
     pub average: f64,
     /// The average in the worst run.
     pub worst: f64,
-    /// In every run the certified shortfall is within the tolerance.
-    pub met: bool,
-    /// In every run the plain average satisfies the bound.
-    pub strict: bool,
+    /// The verdict on it in all runs.
+    pub verdict: Verdict,
     /// The violation of the bound in the worst run; 0 if there is none.
     pub shortfall: f64,
     /// The certified shortfall in the worst run: a proven upper bound on the violation.
@@ -68,6 +70,10 @@ impl RunReport {
             (0..m).map(|i| max(&|run| run.certificate.requirements[i].certified_shortfall)).collect();
         input.multiplier_size = max(&|run| input.size(&run.last.multipliers, &input.scales));
         input.updates = runs.iter().map(|run| run.epochs).min().unwrap_or(0);
+        let verdict = |i: usize| {
+            Verdict::of_all(runs.iter().map(|run| run.certificate.verdict(i, input.tolerances[i])))
+        };
+        input.verdicts = (0..m).map(verdict).collect();
         input.deficit_rates = (0..m).map(|i| max(&|run| run.deficit_rates[i])).collect();
 
         let objective = specification.objective();
@@ -87,8 +93,7 @@ impl RunReport {
                 direction: r.direction(),
                 average: r.sign() * mean(&|run| run.averages.requirements()[i]) + 0.0,
                 worst: r.sign() * min(&|run| run.averages.requirements()[i]) + 0.0,
-                met: runs.iter().all(|run| run.certificate.is_met(i, tolerance)),
-                strict: runs.iter().all(|run| run.certificate.is_strictly_met(i)),
+                verdict: input.verdicts[i],
                 shortfall: max(&|run| run.certificate.requirements[i].measured_shortfall()),
                 certified_shortfall: input.shortfalls[i],
                 tolerance,
@@ -105,6 +110,7 @@ impl RunReport {
             (r.name().to_owned(), statistics)
         });
         Some(Self {
+            verdict: Verdict::of_all(input.verdicts.iter().copied()),
             averages: named(&|i| mean(&|run| run.averages.as_slice()[i])),
             worst: named(&|i| min(&|run| run.averages.as_slice()[i])),
             requirements: requirements.collect(),
@@ -116,8 +122,8 @@ impl RunReport {
         })
     }
 
-    /// True if every requirement is met in every run.
+    /// True if no requirement is violated in any run.
     pub fn met(&self) -> bool {
-        self.requirements.iter().all(|(_, r)| r.met)
+        self.verdict.is_met()
     }
 }

@@ -3,6 +3,7 @@
 use acrl::{Requirement, RequirementReport};
 use acrl_app::{Control, Demo, DemoOptions, demo};
 use acrl_report::bound;
+use acrl_report::run_page::verdict_cell;
 
 use crate::ExitStatus;
 use crate::args::{DemoArgs, Global};
@@ -55,9 +56,9 @@ fn print(demo: &Demo, output: &mut Output) {
         let numbers = [(entry.average, 3), (entry.worst, 3), (entry.certified_shortfall, 2)];
         let mut row: Vec<Cell> = vec![name.into(), bound(r.direction(), r.bound(), 4).into()];
         row.extend(numbers.map(|(x, digits)| number(x, digits).into()));
-        row.push(Cell::yes_no(entry.met));
+        row.push(verdict_cell(entry.verdict));
         row
     };
-    let header = ["", "bound", "average", "worst run", "certified shortfall", "met"];
+    let header = ["", "bound", "average", "worst run", "certified shortfall", "verdict"];
     output.table(&Table::new(header, rows.map(row), ""));
 }

@@ -1,7 +1,7 @@
 //! `acrl run`.
 
-use acrl::Executor;
-use acrl_app::{Best, Control, PolicyRun, Run, RunFiles, RunOptions, run_to_files};
+use acrl::{Executor, Verdict};
+use acrl_app::{Control, FiniteExecutor, PolicyRun, Run, RunFiles, RunOptions, run_to_files};
 
 use crate::ExitStatus;
 use crate::args::{Global, RunArgs};
@@ -45,11 +45,7 @@ pub(crate) fn run(args: &RunArgs, global: &Global, output: &mut Output) -> anyho
 }
 
 fn print(run: &Run, output: &mut Output) {
-    let (report, specification) = (&run.report, &run.specification);
-    let (optimum, best) = match run.best {
-        Best::Optimum(value) => (value, "the best possible"),
-        Best::Estimate(value) => (value, "the best mixture of the policy's long-run averages"),
-    };
+    let report = &run.report;
     output.line(format!(
         "{} of {}, epoch {}, step size {}{}",
         count(report.runs as u64, "run"),
@@ -58,9 +54,16 @@ fn print(run: &Run, output: &mut Output) {
         number(run.step_size, 4),
         match run.policy.as_ref().map(|policy| policy.executor) {
             Some(Executor::Library) => ", executor library",
-            _ => "",
+            _ => match run.executor {
+                Some(FiniteExecutor::Stationary) => ", executor stationary",
+                Some(FiniteExecutor::TimeSharing) => ", executor time-sharing",
+                _ => "",
+            },
         }
     ));
+    if let Some(reason) = &run.executor_reason {
+        output.line(styled(FAINT, reason));
+    }
     output.line("");
     let mut table = run.summary().table();
     let legend = std::mem::take(&mut table.note);
@@ -68,27 +71,30 @@ fn print(run: &Run, output: &mut Output) {
     let legend = legend.trim_end_matches('.').split("; ").filter(|line| !line.is_empty());
     legend.for_each(|line| output.line(styled(FAINT, line)));
     output.line("");
-    if let (Some(objective), Some(optimum)) = (specification.objective(), optimum) {
-        let average = report.averages.get(&objective.reward).copied().unwrap_or(0.0);
-        // Only a requirement that is behind, within its tolerance, lets the objective do better.
-        let ahead = objective.sign() * (average - optimum) > 1e-3 * run.objective_scale;
-        output.line(format!(
-            "{} {}: {best} is {}{}",
-            styled(STRONG, &objective.reward),
-            number(average, 4),
-            number(optimum, 4),
-            if ahead { " once the requirements are met in full" } else { "" }
-        ));
+    if let Some(objective) = &run.objective
+        && let Some(line) = objective.line(report)
+    {
+        let average = number(objective.average, 5);
+        output.line(format!("{} {average}: {line}", styled(STRONG, &objective.reward)));
     }
     for (name, entry) in report.requirements.iter() {
         let price = report.multipliers.get(name).map_or(0.0, |m| m.mean);
         let (name, average, bound) = (styled(STRONG, name), number(entry.average, 4), number(entry.bound, 4));
         let certificate = number(entry.certified_shortfall, 2);
-        let (verdict, certified) = match entry.met {
-            true => (styled(GOOD, "is met"), format!("certified within {certificate} of {bound}")),
-            false => (styled(BAD, "is not met"), format!("behind {bound} by up to {certificate}")),
+        let verdict = match entry.verdict {
+            Verdict::Satisfied => styled(GOOD, "is satisfied"),
+            Verdict::WithinTolerance => styled(GOOD, "is within tolerance"),
+            Verdict::Violated => styled(BAD, "is violated"),
         };
-        output.line(format!("{name} {verdict}: average {average}, {certified}, price {}", number(price, 3)));
+        let standing = match entry.verdict {
+            Verdict::Satisfied => format!("certified within {certificate} of {bound}"),
+            _ => format!("behind {bound} by up to {certificate}, allowed {}", number(entry.tolerance, 2)),
+        };
+        output.line(format!("{name} {verdict}: average {average}, {standing}, price {}", number(price, 3)));
+    }
+    if let Some(longer) = &run.longer {
+        output.line("");
+        output.line(longer);
     }
     if let Some(advice) = &run.advice {
         output.line("");

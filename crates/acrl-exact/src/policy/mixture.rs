@@ -89,10 +89,6 @@ impl<'p> MixtureExecutor<'p> {
                 None => policies.iter().for_each(|&j| (usable[j], kept[j]) = (true, true)),
             }
         }
-        if std::env::var("ACRL_TRACE").is_ok() {
-            let w: Vec<_> = best.weights.iter().enumerate().filter(|x| *x.1 > 0.0).collect();
-            eprintln!("T {} D {:?} w {:?} turns {:?}", self.length, self.deficits, w, best.turns);
-        }
         self.weights = best.weights;
         self.turns = best.turns;
         self.turns.reverse();
@@ -189,7 +185,8 @@ impl<'p> MixtureExecutor<'p> {
         let mut from = &self.acting;
         for (group, _) in &division.turns {
             for (i, missing) in missing.iter_mut().enumerate() {
-                *missing += planned.between(from, group, &division.weights, |j, l| planned.transients[j][l][i]);
+                *missing +=
+                    planned.between(from, group, &division.weights, |j, l| planned.transients[j][l][i]);
             }
             from = group;
         }

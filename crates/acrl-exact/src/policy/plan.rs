@@ -127,6 +127,11 @@ impl ExecutionPlan {
         self.schedule
     }
 
+    /// Number of steps from which on changes of policy cost next to nothing.
+    pub fn sufficient_steps(&self) -> u64 {
+        (self.schedule.sufficient as f64 / HORIZON_SHARE) as u64
+    }
+
     /// How the mixture is realised: in the component where the agent most probably ends, if there are several.
     pub fn realisation(&self) -> Realisation {
         match self.main() {

@@ -108,7 +108,12 @@ pub(crate) fn execute(
     let rngs = (0..runs as u64).map(|run| Rng::stream(7, run)).collect();
     let fixed = matches!(way.epoch, EpochLength::Fixed(_)) && way.steering == Executor::Policy;
     let agent = Agent::builder(requirements)
-        .step_size(way.step_size)
+        .step_size(library.step_size(
+            way.step_size,
+            &task.specification().bounds(),
+            scales,
+            task.has_objective(),
+        ))
         .epoch(way.epoch)
         .scales(scales[0], &scales[1..])
         .multipliers(Multipliers::new(start).unwrap())
