@@ -204,10 +204,13 @@ fn check_solved(name: &str, problem: &FiniteProblem) -> Result<(), Error> {
         specification.requirements().iter().map(|r| (r.reward().to_owned(), r.direction())).collect()
     };
     let (before, now) = (&solved.specification, &problem.specification);
+    let known = kinds(before);
+    let other = kinds(now).into_iter().find(|kind| !known.contains(kind)).map(|(reward, _)| reward);
     ensure!(
-        before.objective() == now.objective() && kinds(before) == kinds(now),
-        "{name} was solved for another objective or other requirements: bounds can be changed, other things need another acrl \
-         solve --policy"
+        before.objective() == now.objective() && known == kinds(now),
+        "{name} was solved for another objective or other requirements{}: bounds can be changed, other things need another \
+         acrl solve --policy",
+        other.map_or(String::new(), |reward| format!(", without one on '{reward}'"))
     );
     Ok(())
 }

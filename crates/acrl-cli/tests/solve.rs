@@ -229,7 +229,7 @@ fn solved_policy_runs_by_multipliers_and_by_time_sharing() {
     save(&grid(40), folder, "grid.npz");
     for (problem, executor, steps) in [
         ("queue", "stationary", 2_000_000),
-        ("grid.npz --maximize r0 --require r1>=0.1", "stationary", 2_000_000),
+        ("grid.npz --maximize r0 --require r1>=0.1", "time_sharing", 2_000_000),
     ] {
         let (solved, _) = json_in(folder, &format!("solve {problem} --policy solved.safetensors"));
         for (flag, executor) in [("", executor), ("--executor time-sharing", "time_sharing")] {

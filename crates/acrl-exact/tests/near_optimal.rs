@@ -177,6 +177,7 @@ fn draw_requirements(
 /// What came out of one run.
 #[derive(Debug)]
 struct Outcome {
+    family: Family,
     realisation: Realisation,
     change: u64,
     /// Share of the optimum.
@@ -220,6 +221,7 @@ fn run(family: Family, seed: u64, steps: u64) -> Outcome {
     let averages = execution.averages.as_slice();
     let short = |i: usize| (task.bounds()[i] - averages[i + 1]) / task.bounds()[i].abs();
     Outcome {
+        family,
         realisation: plan.realisation(),
         change: plan.change_of_behaviour(),
         gap: (optimum - averages[0]) / optimum.abs(),
@@ -259,9 +261,9 @@ fn median(numbers: impl Iterator<Item = f64>) -> f64 {
 fn random_models_in_200_000_steps() {
     let all = runs(0..4, 200_000);
     let gap = median(all.iter().map(|o| o.gap));
-    let worst = largest(all.iter().filter(|o| o.change <= 100).map(|o| o.gap));
-    let shortfall = largest(all.iter().filter(|o| o.change <= 100).map(|o| o.shortfall));
-    assert!(gap <= 0.003 && worst <= 0.05 && shortfall <= 0.01, "{gap} {worst} {shortfall}");
+    let worst = largest(all.iter().filter(|o| o.family != Family::NearlyDecomposable).map(|o| o.gap));
+    let shortfall = largest(all.iter().map(|o| o.shortfall));
+    assert!(gap <= 0.002 && worst <= 0.02 && shortfall <= 0.01, "{gap} {worst} {shortfall}");
 }
 
 /// With `SEED=n` other models than those of the seeds 0 to 11.

@@ -151,7 +151,7 @@ mod tests {
 
     fn snapshot(steps: u64) -> String {
         format!(
-            r#"{{"type":"snapshot","data":{{"steps":{steps},"total":200000,"runs":20,"averages":[[0.21,0.2,0.22],[0.6,0.5,0.7]],"multipliers":[[1,0,2],[0,0,0]],"certified_shortfalls":[0.01,0],"tolerances":[0.005,0.005]}}}}"#
+            r#"{{"type":"snapshot","data":{{"steps":{steps},"total":200000,"runs":20,"averages":[[0.21,0.2,0.22],[0.6,0.5,0.7]],"multipliers":[[1,0,2],[0,0,0]],"certified_shortfalls":[0.01,0.2],"tolerances":[0.005,0.005]}}}}"#
         )
     }
 
@@ -168,7 +168,7 @@ mod tests {
         let live = live(&[REQUIREMENTS, STARTED, &snapshot(40_000), &snapshot(80_000)]);
         let report = live_report(&live, false, "a", String::new());
         assert_eq!(names(&report), ["averages", "multipliers", "certificate"]);
-        assert_eq!(report.lead, "Step 80,000 of 200,000, 1 of 2 requirements met so far.");
+        assert_eq!(report.lead, "Step 80,000 of 200,000, 1 of 2 requirements satisfied so far.");
         assert_eq!(report.good, None);
         let Block::Figure(averages) = &report.blocks[1] else { panic!("not a figure") };
         let Plot::Lines(lines) = &averages.panels[0].plot else { panic!("not lines") };
@@ -190,16 +190,19 @@ mod tests {
     }
 
     #[test]
-    fn certificate_decides_where_the_tolerance_is_known() {
+    fn verdicts_are_counted() {
         let finished =
             r#"{"type":"finished","data":{"steps":200000,"certificate":{"steps":1,"requirements":[]}}}"#;
         let report =
             live_report(&live(&[REQUIREMENTS, STARTED, &snapshot(1), finished]), true, "a", String::new());
-        assert_eq!(report.lead, "Finished: 200,000 steps, 1 of 2 requirements met.");
+        assert_eq!(report.lead, "Finished: 200,000 steps, 1 of 2 requirements satisfied.");
         assert_eq!(report.good, Some(false));
-        let old = snapshot(1).replace(",\"tolerances\":[0.005,0.005]", "");
-        let report = live_report(&live(&[REQUIREMENTS, STARTED, &old, finished]), true, "a", String::new());
-        assert_eq!(report.lead, "Finished: 200,000 steps, 1 of 2 averages within their bounds.");
+        let close = snapshot(1).replace("[0.01,0.2]", "[0.01,0.004]");
+        let report = live_report(&live(&[REQUIREMENTS, STARTED, &close, finished]), true, "a", String::new());
+        assert_eq!(
+            (report.lead.as_str(), report.good),
+            ("Finished: 200,000 steps, 1 of 2 requirements satisfied, 1 within tolerance.", Some(true))
+        );
     }
 
     #[test]
