@@ -304,7 +304,7 @@ def run(
     >>> found.met, found.requirements["r1"].bound, round(found.averages["r1"], 2)
     (True, 0.4, 0.4)
     >>> found
-    <acrl.Run all requirements met: r0 0.267..., r1 0.399..., r2 0.33...; 1 × 50000 steps>
+    <acrl.Run all requirements satisfied: r0 0.26..., r1 0.4..., r2 0.33...; 1 × 50000 steps>
 
     Args:
         what: A trained policy or its file (.safetensors), run on the problem that it embeds, and so is the file of a

@@ -340,7 +340,9 @@ def test_run_in_an_environment_has_the_fields_of_the_program(tmp_path: Path) -> 
         assert found.multipliers[name].min <= found.multipliers[name].mean <= found.multipliers[name].max
     assert found.averages["truncated"] == pytest.approx(found.history.objective[-1, 0])  # type: ignore[index]
     assert found == acrl.run(policy, env=Fields, steps=5_000, runs=3, seed=4)
-    assert found.estimate is not None
+    assert found.objective is not None
+    assert found.objective.estimate is not None
+    assert found.objective.gap is not None
     assert found.coverage is not None
     assert found.policy is not None
     assert found.policy["complete"]

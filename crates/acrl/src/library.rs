@@ -94,12 +94,20 @@ impl PolicyLibrary {
         }
     }
 
+    /// The smallest share of the usual step size that is taken for small multipliers.
+    pub const LEAST_STEP: f64 = 0.25;
+
     /// The step size of the dual update that fits λ₀: an epoch in which all of a reward is missing moves a multiplier at
-    /// most by as much as the largest of λ₀ is, so that the multipliers do not jump over the weights that matter.
+    /// most by as much as the largest of λ₀ is, so that the multipliers do not jump over the weights that matter; but
+    /// not less than [`LEAST_STEP`](Self::LEAST_STEP) of the usual `step_size`, because λ₀ is an estimate.
     pub fn step_size(&self, step_size: f64, bounds: &[f64], scales: &[f64], objective: bool) -> f64 {
         let start = self.start(bounds, scales, objective);
         let largest = start.iter().zip(&scales[1..]).map(|(l, r)| l * r / scales[0]).fold(0.0, f64::max);
-        if objective && largest > 0.0 { step_size.min(largest) } else { step_size }
+        if objective && largest > 0.0 {
+            step_size * (largest / step_size).clamp(Self::LEAST_STEP, 1.0)
+        } else {
+            step_size
+        }
     }
 
     /// The long-run averages V₁ … V_m of the entries, for a diagnosis.
@@ -267,7 +275,8 @@ mod tests {
         assert_eq!(of(0.02).start(&[-0.01], &[1.0, 1.0], true)[0], 19.0, "a limit");
         let step = |bound: f64, scale: f64| of(0.02).step_size(1.2, &[bound], &[1.0, scale], true);
         assert_eq!(step(-0.05, 1.0), 1.2);
-        assert!((step(-0.05, 0.01) - 0.002 / 0.06).abs() < 1e-9);
+        assert!((step(-0.05, 0.2) - 0.04 / 0.06).abs() < 1e-9);
+        assert!((step(-0.05, 0.01) - 0.3).abs() < 1e-9);
         assert_eq!(step(-1.0, 0.01), 1.2, "a price of 0 has no size");
     }
 
