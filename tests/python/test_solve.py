@@ -4,7 +4,7 @@ import pickle
 import signal
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import acrl
 import gymnasium
