@@ -150,12 +150,6 @@ impl Planner<'_, '_> {
             planned.margin[i] = deviations[i] * time.max(planned.start as f64).sqrt();
         }
         planned.missing = transients;
-        if std::env::var("ACRL_TRACE").is_ok() {
-            eprintln!("start {} sufficient {} missing {:?} combines {} dev {:?} order {:?} margin {:?}", planned.start, planned.sufficient, planned.missing, planned.combines, deviations, planned.order, planned.margin);
-            for (j, p) in all.iter().enumerate() {
-                eprintln!("  {j} w {:.4} {:?} dev {:?} travel {:?}", p.weight, p.values, p.deviations, planned.travel[j]);
-            }
-        }
         Ok((planned, all))
     }
 
