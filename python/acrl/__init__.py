@@ -8,7 +8,7 @@
 | comparing methods, reproducing the paper | `compare`, `reproduce` |
 | training π(s, λ) in a Gymnasium environment | `train`, `Training` (need Gymnasium), `Policy` |
 | training π(s, λ) with another learner | `AugmentedEnv`, `AugmentedVectorEnv`, `check_env` (need Gymnasium) |
-| the exact optimum of a finite problem | `solve`, `sweep`, `FiniteModel` |
+| the exact optimum of a finite problem | `solve`, `sweep`, `FiniteModel`, `SolvedPolicy` |
 """
 
 from typing import TYPE_CHECKING
@@ -24,6 +24,7 @@ from ._reproduce import Claim, Criterion, ReproducedFigure, Reproduction, reprod
 from ._result import Specification
 from ._run import History, MultiplierResult, RequirementResult, Run, run
 from ._solve import EndComponent, MixturePolicy, Relaxation, Round, Solution, Sweep, SweepPoint, solve, sweep
+from ._solved_policy import SolvedPolicy
 from ._specification import Named, at_least, at_most, maximize, minimize, weights
 
 if TYPE_CHECKING:
@@ -98,6 +99,7 @@ __all__ = [
     "Run",
     "Solution",
     "SolveError",
+    "SolvedPolicy",
     "Specification",
     "Sweep",
     "SweepPoint",

@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple, final
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from . import _acrl
 from ._acrl import Objective, Requirement
-from ._errors import InputError
+from ._errors import FileError, InputError
 from ._spaces import from_description
 from ._specification import FloatArray, Named, ordered
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 __all__ = ["ContinuousAction", "DiscreteAction", "ExecutionDefaults", "Interval", "Policy"]
 
@@ -43,17 +46,17 @@ class ExecutionDefaults(NamedTuple):
     """Defaults for the execution of a policy, found by evaluation and calibration at the end of training.
 
     ``executor`` is "policy": act by π(s, λ); or "library": hold, for each epoch, the weights of the policy library
-    whose measured long-run averages are best at λ.
+    whose measured long-run averages are best at λ. Those of a solved policy are "stationary": act by the optimal
+    mixture as one randomised policy; and "time_sharing": by one policy of the mixture after the other.
     """
 
     step_size: float
     epoch: int
-    executor: Literal["policy", "library"]
+    executor: Literal["policy", "library", "stationary", "time_sharing"]
 
 
-@final
 class Policy:
-    """A trained policy π(s, λ), as written by ``acrl train``.
+    """A trained policy π(s, λ), as written by ``acrl train``; or a solved one, which is an `acrl.SolvedPolicy`.
 
     Open one with `Policy.load`. Threads may share it. Pickles and copies hold the policy itself, independent of the
     file.
@@ -61,7 +64,10 @@ class Policy:
 
     def __init__(self, path: str | os.PathLike[str], seed: int = 0) -> None:
         name = os.fspath(path)
-        self._set(name, _acrl.PolicyFile(name, seed))
+        found = _acrl.load_policy(name, seed)
+        if not isinstance(found, _acrl.PolicyFile):
+            raise FileError(f"{name}: a solved policy, expected a trained one; open it with acrl.Policy.load")
+        self._set(name, found)
 
     def _set(self, path: str, file: _acrl.PolicyFile) -> None:
         self._path = path  # empty if it was not opened from a file
@@ -76,9 +82,23 @@ class Policy:
         ]
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], seed: int = 0) -> Policy:
-        """Opens a file and checks it; ``seed`` is that of sampled actions."""
-        return cls(path, seed)
+    def load(cls, path: str | os.PathLike[str], seed: int = 0) -> Self:
+        """Opens a file and checks it; ``seed`` is that of sampled actions.
+
+        Returns:
+            A trained policy; or an `acrl.SolvedPolicy`, if ``acrl solve --policy`` wrote the file.
+        """
+        from ._solved_policy import loaded  # a subclass
+
+        name = os.fspath(path)
+        if cls is not Policy:
+            return cls(name, seed)
+        found = _acrl.load_policy(name, seed)
+        if isinstance(found, _acrl.SolvedPolicy):
+            return cast("Self", loaded(name, found))
+        policy = cls.__new__(cls)
+        policy._set(name, found)
+        return policy
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the policy with its metadata to a file, atomically."""

@@ -31,8 +31,8 @@ __all__ = ["EndComponent", "MixturePolicy", "Relaxation", "Round", "Solution", "
 class MixturePolicy:
     """A deterministic policy of a mixture, with its weight: the share of time that is spent on it.
 
-    ``actions[s]`` is the action in state s: its column in arrays and .npz files, or for a model from another file its
-    number among the state's actions.
+    ``actions[s]`` is the action in state s: its column in arrays and .npz files, or for a model with named actions its
+    index among their distinct names, in the order of their first occurrence.
     """
 
     weight: float

@@ -4,7 +4,7 @@ import pickle
 import signal
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import acrl
 import gymnasium
@@ -342,8 +342,9 @@ def test_a_sweep_is_a_table_a_picture_and_a_page(tmp_path: Path) -> None:
 def test_solution_is_saved_and_executed(tmp_path: Path) -> None:
     path = tmp_path / "queue.safetensors"
     answer = acrl.solve("queue", policy=path)
-    for time_sharing in (False, True):
-        run = acrl.run(path, steps=300_000, time_sharing=time_sharing)
+    executors: list[Literal["stationary", "time_sharing"]] = ["stationary", "time_sharing"]
+    for executor in executors:
+        run = acrl.run(path, steps=300_000, executor=executor)
         assert run.met
         for name, value in answer.values.items():
             assert run.averages[name] == pytest.approx(value, abs=0.015 * max(abs(value), 0.3))
