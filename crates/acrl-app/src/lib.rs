@@ -73,7 +73,7 @@ pub use run_policy::PolicyRun;
 pub use run_writer::create_folder;
 pub use solution_execution::{SolutionExecution, SolutionExecutionOptions};
 pub use solution_file::SolutionFile;
-pub use solve::{SolveResult, SolveSettings, solve};
+pub use solve::{PolicyRow, PolicyTable, SolveResult, SolveSettings, solve};
 pub use sweep::{SweptCurve, sweep};
 pub use train::{TrainOptions, TrainResult, train};
 #[cfg(feature = "view")]

@@ -3,6 +3,7 @@
 mod json;
 mod page;
 mod rounds;
+mod table;
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -24,6 +25,7 @@ pub use self::page::ANALYSIS_STOPPED;
 pub(crate) use self::page::solver_facts;
 pub(crate) use self::rounds::Rounds;
 pub use self::rounds::SolveSettings;
+pub use self::table::{PolicyRow, PolicyTable};
 
 /// The exact solution of a finite problem. Serialises as the object of `acrl solve --json`.
 #[derive(Debug)]
