@@ -23,9 +23,10 @@ from ._policy import ContinuousAction, DiscreteAction, ExecutionDefaults, Interv
 from ._reproduce import Claim, Criterion, ReproducedFigure, Reproduction, reproduce
 from ._result import Specification
 from ._run import History, MultiplierResult, RequirementResult, Run, run
-from ._solve import EndComponent, MixturePolicy, Relaxation, Round, Solution, Sweep, SweepPoint, solve, sweep
+from ._solve import EndComponent, MixturePolicy, PolicyRow, Relaxation, Round, Solution, Sweep, SweepPoint, solve, sweep
 from ._solved_policy import SolvedPolicy
 from ._specification import Named, at_least, at_most, maximize, minimize, weights
+from ._tradeoff import LibraryEntry, Tradeoff
 
 if TYPE_CHECKING:
     from ._augmented import AugmentedEnv as AugmentedEnv
@@ -81,12 +82,14 @@ __all__ = [
     "History",
     "InputError",
     "Interval",
+    "LibraryEntry",
     "MethodResult",
     "MixturePolicy",
     "MultiplierResult",
     "Named",
     "Objective",
     "Policy",
+    "PolicyRow",
     "Predictor",
     "Relaxation",
     "ReproducedFigure",
@@ -103,6 +106,7 @@ __all__ = [
     "Specification",
     "Sweep",
     "SweepPoint",
+    "Tradeoff",
     "UnknownNameError",
     "__version__",
     "at_least",

@@ -273,7 +273,8 @@ class Agent:
         """Why a requirement is not met, by the steps since the ledger was opened.
 
         For a trained `acrl.Policy` the evidence is its library of long-run averages and the rewards of its training;
-        for an `acrl.SolvedPolicy` the exact averages of the policies of its mixture. For any other policy it is the observed rewards, so that the verdict is never "infeasible".
+        for an `acrl.SolvedPolicy` the exact averages of the policies of its mixture. For any other policy it is
+        the observed rewards, so that the verdict is never "infeasible".
 
         >>> import acrl
         >>> idle = acrl.Agent(lambda obs, multipliers: 0, acrl.at_least("red", 0.5), epoch=10)

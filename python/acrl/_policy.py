@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 import numpy as np
@@ -12,9 +12,10 @@ from numpy.typing import ArrayLike
 
 from . import _acrl
 from ._acrl import Objective, Requirement
-from ._errors import FileError, InputError
+from ._errors import FileError, InputError, UnknownNameError
 from ._spaces import from_description
-from ._specification import FloatArray, Named, ordered
+from ._specification import FloatArray, Named, as_requirements, ordered
+from ._tradeoff import LibraryEntry, Tradeoff
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -194,6 +195,63 @@ class Policy:
         """
         found = self._file.init_multipliers(self.requirements if requirements is None else list(requirements))
         return Named(zip(self._names, found, strict=True))
+
+    @property
+    def library(self) -> list[LibraryEntry]:
+        """The policy library: long-run averages of the policy under fixed weights, measured after the training."""
+        objective = self.objective
+        names = ["" if objective is None else objective.reward, *self._names]
+        begin = 1 if objective is None else 0
+
+        def named(values: list[float]) -> Named:
+            return Named(list(zip(names, values, strict=True))[begin:])
+
+        return [
+            LibraryEntry(named(weights), named(averages), named(errors), steps)
+            for weights, averages, errors, steps in self._file.library
+        ]
+
+    def tradeoff(
+        self,
+        requirement: str,
+        bounds: ArrayLike | None = None,
+        *,
+        requirements: Requirement | Iterable[Requirement] = (),
+    ) -> Tradeoff:
+        """The objective attainable by mixtures of library entries over the bound of one requirement, with prices.
+
+        Args:
+            requirement: The name of the requirement whose bound varies.
+            bounds: Its bounds; default 50 from the smallest to the largest average of the library.
+            requirements: Other bounds of the other requirements; default those of the policy.
+        """
+        objective, entries = self.objective, self.library
+        if objective is None:
+            raise InputError("the policy has no objective, so that there is nothing to trade for a requirement")
+        found = self._file.rebound(as_requirements(requirements))
+        about = next((r for r in found if r.name == requirement), None)
+        if about is None:
+            raise UnknownNameError(
+                f"unknown requirement '{requirement}': the policy has {', '.join(self._names) or 'none'}"
+            )
+        if bounds is None:
+            averages = [entry.averages[requirement] for entry in entries]
+            at = np.linspace(min(averages), max(averages), 50) if averages else np.empty(0)
+        else:
+            at = _numbers("the bounds", bounds).ravel()
+        points = self._file.tradeoff(requirement, at.tolist(), found)
+        nothing = (np.nan, np.nan, [np.nan] * len(entries))
+        values = [nothing if point is None else point for point in points]
+        return Tradeoff(
+            requirement=about,
+            objective=objective,
+            requirements=tuple(r for r in found if r.name != requirement),
+            bounds=at,
+            values=np.array([value for value, _, _ in values], dtype=float),
+            prices=np.array([price for _, price, _ in values], dtype=float),
+            shares=np.array([shares for _, _, shares in values], dtype=float).reshape(len(at), len(entries)),
+            entries=tuple(entries),
+        )
 
     @property
     def draws(self) -> bool:

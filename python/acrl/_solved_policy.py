@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, final
 
 import numpy as np
@@ -11,9 +11,10 @@ from numpy.typing import ArrayLike
 
 from . import _acrl
 from ._acrl import Objective, Requirement
-from ._errors import FileError
+from ._errors import FileError, InputError
 from ._policy import ContinuousAction, DiscreteAction, ExecutionDefaults, Interval, Policy
 from ._specification import Named, ordered
+from ._tradeoff import LibraryEntry, Tradeoff
 
 __all__ = ["SolvedPolicy"]
 
@@ -152,6 +153,21 @@ class SolvedPolicy(Policy):
         asked = [] if requirements is None else list(requirements)
         names = [requirement.name for requirement in self._solved.rebound(asked)]
         return Named(zip(names, self._solved.init_multipliers(asked), strict=True))
+
+    @property
+    def library(self) -> list[LibraryEntry]:
+        """Only trained policies have a library: raises `acrl.InputError`."""
+        raise InputError("a solved policy has no policy library; its mixture is that of acrl.solve")
+
+    def tradeoff(
+        self,
+        requirement: str,  # noqa: ARG002
+        bounds: ArrayLike | None = None,  # noqa: ARG002
+        *,
+        requirements: Requirement | Iterable[Requirement] = (),  # noqa: ARG002
+    ) -> Tradeoff:
+        """Only trained policies have a library: raises `acrl.InputError`. `acrl.sweep` has the exact curve."""
+        raise InputError("a solved policy has no policy library: acrl.sweep has the exact curve")
 
     @property
     def draws(self) -> bool:
