@@ -34,6 +34,12 @@ struct Acting {
     rng: Rng,
 }
 
+/// Weights, averages, standard errors and steps of an entry of the policy library.
+type LibraryRow = (Vec<f64>, Vec<f64>, Vec<f64>, u64);
+
+/// Objective, price of the bound, and shares of time of the best mixture of library entries.
+type TradeoffPoint = (f64, f64, Vec<f64>);
+
 #[pymethods]
 impl PolicyFile {
     /// Opens a file, and checks that it fits the problem that it embeds.
@@ -185,7 +191,7 @@ impl PolicyFile {
 
     /// The entries of the policy library: w0 ... wm, V0 ... Vm in the user's signs, their standard errors, and steps.
     #[getter]
-    fn library(&self) -> Vec<(Vec<f64>, Vec<f64>, Vec<f64>, u64)> {
+    fn library(&self) -> Vec<LibraryRow> {
         let signs = self.signs();
         let entry = |entry: &LibraryEntry| {
             let values = entry.values.iter().zip(&signs).map(|(v, sign)| sign * v + 0.0).collect();
@@ -203,7 +209,7 @@ impl PolicyFile {
         name: &str,
         bounds: Vec<f64>,
         requirements: Vec<Bound<'_, Requirement>>,
-    ) -> PyResult<Vec<Option<(f64, f64, Vec<f64>)>>> {
+    ) -> PyResult<Vec<Option<TradeoffPoint>>> {
         let specification = self.specification(&requirements)?;
         let requirements = specification.requirements();
         let Some(place) = requirements.iter().position(|r| r.name() == name) else {

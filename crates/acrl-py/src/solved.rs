@@ -32,6 +32,7 @@ pub(crate) struct SolvedPolicy {
 
 /// The policy of a file, trained or solved.
 #[derive(IntoPyObject)]
+#[expect(clippy::large_enum_variant, reason = "exists only until it is given to Python")]
 pub(crate) enum AnyPolicy {
     Trained(PolicyFile),
     Solved(SolvedPolicy),

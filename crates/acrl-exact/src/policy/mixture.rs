@@ -232,7 +232,11 @@ impl MixtureState {
     /// Tests that the state fits a plan; the error states why not.
     fn check(&self, plan: &ExecutionPlan) -> Result<(), String> {
         let unfit = |what: &str| Err(format!("the state does not fit the plan: {what}"));
-        if self.deficits.len() != plan.bounds.len() || !(self.window > 0.0) || self.length == 0 {
+        if self.deficits.len() != plan.bounds.len()
+            || self.window.is_nan()
+            || self.window <= 0.0
+            || self.length == 0
+        {
             return unfit("its deficits or its epoch");
         }
         let Some(component) = self.component else { return Ok(()) };
