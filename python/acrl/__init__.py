@@ -8,7 +8,7 @@
 | comparing methods, reproducing the paper | `compare`, `reproduce` |
 | training π(s, λ) in a Gymnasium environment | `train`, `Training` (need Gymnasium), `Policy` |
 | training π(s, λ) with another learner | `AugmentedEnv`, `AugmentedVectorEnv`, `check_env` (need Gymnasium) |
-| the exact optimum of a finite problem | `solve`, `sweep`, `FiniteModel` |
+| the exact optimum of a finite problem | `solve`, `sweep`, `FiniteModel`, `SolvedPolicy` |
 """
 
 from typing import TYPE_CHECKING
@@ -23,8 +23,10 @@ from ._policy import ContinuousAction, DiscreteAction, ExecutionDefaults, Interv
 from ._reproduce import Claim, Criterion, ReproducedFigure, Reproduction, reproduce
 from ._result import Specification
 from ._run import History, MultiplierResult, ObjectiveResult, RequirementResult, Run, run
-from ._solve import EndComponent, MixturePolicy, Relaxation, Round, Solution, Sweep, SweepPoint, solve, sweep
+from ._solve import EndComponent, MixturePolicy, PolicyRow, Relaxation, Round, Solution, Sweep, SweepPoint, solve, sweep
+from ._solved_policy import SolvedPolicy
 from ._specification import Named, at_least, at_most, maximize, minimize, weights
+from ._tradeoff import LibraryEntry, Tradeoff
 
 if TYPE_CHECKING:
     from ._augmented import AugmentedEnv as AugmentedEnv
@@ -80,6 +82,7 @@ __all__ = [
     "History",
     "InputError",
     "Interval",
+    "LibraryEntry",
     "MethodResult",
     "MixturePolicy",
     "MultiplierResult",
@@ -87,6 +90,7 @@ __all__ = [
     "Objective",
     "ObjectiveResult",
     "Policy",
+    "PolicyRow",
     "Predictor",
     "Relaxation",
     "ReproducedFigure",
@@ -99,9 +103,11 @@ __all__ = [
     "Run",
     "Solution",
     "SolveError",
+    "SolvedPolicy",
     "Specification",
     "Sweep",
     "SweepPoint",
+    "Tradeoff",
     "UnknownNameError",
     "__version__",
     "at_least",

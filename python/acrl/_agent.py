@@ -15,6 +15,7 @@ from ._diagnosis import Diagnosis, diagnosed
 from ._errors import FileError, InputError, UnknownNameError
 from ._former_names import reject_renamed_arguments
 from ._policy import Policy
+from ._solved_policy import SolvedPolicy
 from ._specification import FloatArray, Named, Verdict, as_objective, as_requirements, ordered
 
 __all__ = ["Agent", "Predictor", "RequirementCertificate", "Requirements"]
@@ -103,10 +104,11 @@ class Agent:
         policy: A callable ``policy(obs, multipliers)``, an object with
             ``predict(obs, multipliers, deterministic=...)``, or an `acrl.Policy`, which also brings defaults
             for everything else.
-        requirements: The requirements; default those of an `acrl.Policy`.
+        requirements: The requirements; default those of an `acrl.Policy`. They replace those of an `acrl.SolvedPolicy`
+            on the same reward and direction or are added; if they differ, the problem is solved again.
         step_size: η, above 0. With ``scales`` it is in units of the rewards' ranges. Default 0.5.
         epoch: T₀, the steps between two updates of λ (a dual epoch), or "auto", which lengthens it as needed. Default
-            "auto".
+            "auto". With an `acrl.SolvedPolicy` "auto" follows the schedule of its plan.
         epoch_start: The initial length of "auto". Default 10.
         objective: The objective or its reward, which is then among the `averages`; or True or False.
         scales: The range of each requirement's reward, by name or in order. Default 1 each.
@@ -118,7 +120,13 @@ class Agent:
         deterministic: Argument of ``predict``. Default: not ``draws`` of an `acrl.Policy`, and True for others.
         executor: For an `acrl.Policy`: see `ExecutionDefaults`. Default that of the policy, and "policy" with a fixed
             epoch. The executor "policy" changes to "library" when "auto" has made the epoch four times as long, because
-            then π(s, λ) alone does not meet the requirements.
+            then π(s, λ) alone does not meet the requirements. For an `acrl.SolvedPolicy` "stationary" or
+            "time_sharing": how its mixture is realised; default whichever attains the optimum.
+
+    With an `acrl.SolvedPolicy` ``act`` takes a state (index or name) and returns the index of an action. λ starts at
+    the optimal multipliers. At the start of each epoch the shares of the policies of the mixture are solved for again,
+    so that they make up for what is missing of each reward. A changed bound solves the problem again, which takes as
+    long as `acrl.solve`; if the new bounds cannot be met, `acrl.InputError` is raised and nothing changes.
     """
 
     @reject_renamed_arguments
@@ -136,9 +144,16 @@ class Agent:
         init_multipliers: Mapping[str, float] | Iterable[float] | None = None,
         tolerance: float = 0.01,
         deterministic: bool | None = None,
-        executor: Literal["policy", "library"] | None = None,
+        executor: Literal["policy", "library", "stationary", "time_sharing"] | None = None,
     ) -> None:
-        if isinstance(policy, Policy):
+        if isinstance(policy, SolvedPolicy):
+            required = policy._solved.rebound([] if requirements is None else as_requirements(requirements))
+            if objective is not None and objective is not True and as_objective(objective or None) != policy.objective:
+                raise InputError(
+                    f"the objective of the solved policy is {policy.objective!r}; solve it again for another"
+                )
+            objective = policy.objective or False
+        elif isinstance(policy, Policy):
             required = policy._file.rebound([] if requirements is None else as_requirements(requirements))
             objective = (policy.objective or False) if objective is None else objective
         elif requirements is None:
@@ -151,8 +166,8 @@ class Agent:
         if not 0 < tolerance <= 1:
             raise InputError(f"the tolerance is {tolerance}, expected a number above 0 and at most 1")
         self._tolerance = float(tolerance)
-        if executor == "library" and not isinstance(policy, Policy):
-            raise InputError("only an acrl.Policy can be executed by its library")
+        if executor == "library" and (not isinstance(policy, Policy) or isinstance(policy, SolvedPolicy)):
+            raise InputError("only a trained acrl.Policy can be executed by its library")
         fixed, start = _epoch(epoch, epoch_start)
         names = [requirement.name for requirement in required]
         self._native = _acrl.Agent(
@@ -165,23 +180,25 @@ class Agent:
             scales=None if scales is None else ordered("scales", scales, names),
             multipliers=None if init_multipliers is None else ordered("init_multipliers", init_multipliers, names),
             executor=executor,
+            tolerance=self._tolerance,
         )
         self._begin()
 
     def _settings(
         self, policy: Any, deterministic: bool | None
-    ) -> tuple[str | None, bool, _acrl.PolicyFile | None, bool, int]:
+    ) -> tuple[str | None, bool, _acrl.PolicyFile | None, bool, int, _acrl.SolvedPolicy | None]:
         """Arguments of the native half beside its state."""
         self._policy = policy
         self._predicts = _predicts(policy)
-        trained = isinstance(policy, Policy)
-        self._trained = trained
+        solved = policy._solved if isinstance(policy, SolvedPolicy) else None
+        trained = isinstance(policy, Policy) and solved is None
+        self._trained, self._solved = trained, solved is not None
         # True if observations are vectors of numbers, which need no encoding.
         self._plain = trained and (policy._observation_codec is None or policy._observation_codec.plain)
         self._deterministic = not (trained and policy.draws) if deterministic is None else bool(deterministic)
         name = None if self._objective_name is None else self._objective_name.reward
         file, action_repeat = (policy._file, policy.action_repeat) if trained else (None, 1)
-        return name, self._has_objective, file, self._deterministic, action_repeat
+        return name, self._has_objective, file, self._deterministic, action_repeat, solved
 
     def _begin(self) -> None:
         # Only bounds can change later; names and directions cannot.
@@ -197,6 +214,8 @@ class Agent:
             if action is None:
                 action = self._native.act(self._policy._observation(obs))
             return action if self._policy._action_codec is None else self._policy._action_codec.decode(action)
+        if self._solved:
+            return self._native.act_in_state(obs)
         multipliers = self._native.multipliers()
         if self._predicts:
             return self._policy.predict(obs, multipliers, deterministic=self._deterministic)
@@ -262,8 +281,9 @@ class Agent:
     def diagnosis(self) -> Diagnosis:
         """Why a requirement is not met, by the steps since the ledger was opened.
 
-        For an `acrl.Policy` the evidence is its library of long-run averages and the rewards of its training. For any
-        other policy it is the observed rewards, so that the verdict is never "infeasible".
+        For a trained `acrl.Policy` the evidence is its library of long-run averages and the rewards of its training;
+        for an `acrl.SolvedPolicy` the exact averages of the policies of its mixture. For any other policy it is
+        the observed rewards, so that the verdict is never "infeasible".
 
         >>> import acrl
         >>> idle = acrl.Agent(lambda obs, multipliers: 0, acrl.at_least("red", 0.5), epoch=10)
@@ -276,11 +296,17 @@ class Agent:
         """
         names = [requirement.name for requirement in self._required]
         found = json.loads(self._native.diagnosis(self._tolerance))
-        return diagnosed(found, names, self._native.certificate()[0], "library" if self._trained else "observation")
+        return diagnosed(
+            found, names, self._native.certificate()[0], "library" if self._trained or self._solved else "observation"
+        )
 
     @property
-    def executor(self) -> Literal["policy", "library"]:
-        """The present executor: "policy" acts by π(s, λ), "library" holds entries of the policy library."""
+    def executor(self) -> Literal["policy", "library", "stationary", "time_sharing"]:
+        """The present executor: "policy" acts by π(s, λ), "library" holds entries of the policy library.
+
+        Of an `acrl.SolvedPolicy` "stationary" acts by its mixture as one randomised policy, "time_sharing" by one
+        policy of the mixture after the other.
+        """
         return self._native.executor()[0]
 
     @property
@@ -308,7 +334,11 @@ class Agent:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], policy: Callable[[Any, FloatArray], Any] | Predictor) -> Agent:
-        """Continues a saved agent with its policy; bit-identical."""
+        """Continues a saved agent with its policy; bit-identical.
+
+        The execution of an `acrl.SolvedPolicy` is planned again, and after a changed bound the problem is solved again;
+        the result is bit-identical on the same machine.
+        """
         try:
             with open(path, encoding="utf-8") as file:  # noqa: PTH123 (any path-like will do)
                 state = json.load(file)

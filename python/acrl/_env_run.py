@@ -13,6 +13,7 @@ from ._policy import Policy
 from ._result import call, seeded, settings
 from ._rewards import RewardSpec
 from ._run import Run, _init_multipliers
+from ._solved_policy import SolvedPolicy
 from ._vector_env import EnvBatch, EnvLike
 
 __all__ = ["run_in"]
@@ -34,6 +35,10 @@ def run_in(
     executor: Literal["stationary", "time_sharing", "policy", "library"] | None,
 ) -> Run:
     """`acrl.run` with an environment: steps a copy of it for each run, and leaves the rest to the native half."""
+    if isinstance(policy, SolvedPolicy):
+        raise InputError(
+            "a solved policy runs in its own model: leave out env=, or use acrl.Agent in a loop of your own"
+        )
     names = [] if policy.objective is None else [policy.objective.reward]
     names = list(dict.fromkeys([*names, *(requirement.reward for requirement in policy.requirements)]))
     given: dict[str, Any] = {"steps": steps, "runs": runs, "seed": seed, "step_size": step_size, "epoch": epoch}

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from ._reproduce import Reproduction
     from ._run import Run
     from ._solve import Solution, Sweep
+    from ._tradeoff import Tradeoff
 
-__all__ = ["Drawing", "comparison", "reproduction", "run", "solution", "sweep"]
+__all__ = ["Drawing", "comparison", "reproduction", "run", "solution", "sweep", "tradeoff"]
 
 #: Colours for the colour-blind (Okabe and Ito).
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#E69F00", "#CC79A7", "#56B4E9", "#7F7F7F", "#B8A900"]
@@ -241,6 +242,39 @@ def sweep(found: Sweep) -> Drawing:
                 label="cannot be met",
             )
             axes.legend(frameon=False, fontsize="small")
+        axes.set_xlabel(f"bound: {r.name} {sign}")
+    return drawing
+
+
+def tradeoff(found: Tradeoff) -> Drawing:
+    """The objective with the entries of the library, and the price over the bound; unmet bounds are left out."""
+    drawing = _drawing(10, 3.4)
+    r, reward = found.requirement, found.objective.reward
+    sign = "≥" if r.direction == "at_least" else "≤"
+    order = np.argsort(found.bounds)
+    curves = [
+        (found.values, f"{reward} of the best mixture of library entries", _colour(0)),
+        (found.prices, "price of the bound: the slope of the curve", _colour(1)),
+    ]
+    for place, (y, title, colour) in enumerate(curves):
+        axes = _plain(drawing.add_subplot(1, 2, place + 1), title)
+        axes.plot(found.bounds[order], y[order], color=colour, linewidth=1.5)
+        if place == 0 and found.entries:
+            averages = np.array([[e.averages[r.name], e.averages[reward]] for e in found.entries])
+            errors = np.array([[e.standard_errors[r.name], e.standard_errors[reward]] for e in found.entries])
+            axes.errorbar(
+                averages[:, 0],
+                averages[:, 1],
+                xerr=errors[:, 0],
+                yerr=errors[:, 1],
+                fmt="o",
+                markersize=3,
+                linewidth=0.8,
+                color=GREY,
+                label="library entries, ± 1 standard error",
+            )
+            axes.legend(frameon=False, fontsize="small")
+        axes.axvline(r.bound, color=GREY, linestyle=(0, (4, 3)), linewidth=1)
         axes.set_xlabel(f"bound: {r.name} {sign}")
     return drawing
 

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple, final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from . import _acrl
 from ._acrl import Objective, Requirement
-from ._errors import InputError
+from ._errors import FileError, InputError, UnknownNameError
 from ._spaces import from_description
-from ._specification import FloatArray, Named, ordered
+from ._specification import FloatArray, Named, as_requirements, ordered
+from ._tradeoff import LibraryEntry, Tradeoff
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 __all__ = ["ContinuousAction", "DiscreteAction", "ExecutionDefaults", "Interval", "Policy"]
 
@@ -43,17 +47,17 @@ class ExecutionDefaults(NamedTuple):
     """Defaults for the execution of a policy, found by evaluation and calibration at the end of training.
 
     ``executor`` is "policy": act by π(s, λ); or "library": hold, for each epoch, the weights of the policy library
-    whose measured long-run averages are best at λ.
+    whose measured long-run averages are best at λ. Those of a solved policy are "stationary": act by the optimal
+    mixture as one randomised policy; and "time_sharing": by one policy of the mixture after the other.
     """
 
     step_size: float
     epoch: int
-    executor: Literal["policy", "library"]
+    executor: Literal["policy", "library", "stationary", "time_sharing"]
 
 
-@final
 class Policy:
-    """A trained policy π(s, λ), as written by ``acrl train``.
+    """A trained policy π(s, λ), as written by ``acrl train``; or a solved one, which is an `acrl.SolvedPolicy`.
 
     Open one with `Policy.load`. Threads may share it. Pickles and copies hold the policy itself, independent of the
     file.
@@ -61,7 +65,10 @@ class Policy:
 
     def __init__(self, path: str | os.PathLike[str], seed: int = 0) -> None:
         name = os.fspath(path)
-        self._set(name, _acrl.PolicyFile(name, seed))
+        found = _acrl.load_policy(name, seed)
+        if not isinstance(found, _acrl.PolicyFile):
+            raise FileError(f"{name}: a solved policy, expected a trained one; open it with acrl.Policy.load")
+        self._set(name, found)
 
     def _set(self, path: str, file: _acrl.PolicyFile) -> None:
         self._path = path  # empty if it was not opened from a file
@@ -76,9 +83,23 @@ class Policy:
         ]
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], seed: int = 0) -> Policy:
-        """Opens a file and checks it; ``seed`` is that of sampled actions."""
-        return cls(path, seed)
+    def load(cls, path: str | os.PathLike[str], seed: int = 0) -> Self:
+        """Opens a file and checks it; ``seed`` is that of sampled actions.
+
+        Returns:
+            A trained policy; or an `acrl.SolvedPolicy`, if ``acrl solve --policy`` wrote the file.
+        """
+        from ._solved_policy import loaded  # a subclass
+
+        name = os.fspath(path)
+        if cls is not Policy:
+            return cls(name, seed)
+        found = _acrl.load_policy(name, seed)
+        if isinstance(found, _acrl.SolvedPolicy):
+            return cast("Self", loaded(name, found))
+        policy = cls.__new__(cls)
+        policy._set(name, found)
+        return policy
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the policy with its metadata to a file, atomically."""
@@ -174,6 +195,63 @@ class Policy:
         """
         found = self._file.init_multipliers(self.requirements if requirements is None else list(requirements))
         return Named(zip(self._names, found, strict=True))
+
+    @property
+    def library(self) -> list[LibraryEntry]:
+        """The policy library: long-run averages of the policy under fixed weights, measured after the training."""
+        objective = self.objective
+        names = ["" if objective is None else objective.reward, *self._names]
+        begin = 1 if objective is None else 0
+
+        def named(values: list[float]) -> Named:
+            return Named(list(zip(names, values, strict=True))[begin:])
+
+        return [
+            LibraryEntry(named(weights), named(averages), named(errors), steps)
+            for weights, averages, errors, steps in self._file.library
+        ]
+
+    def tradeoff(
+        self,
+        requirement: str,
+        bounds: ArrayLike | None = None,
+        *,
+        requirements: Requirement | Iterable[Requirement] = (),
+    ) -> Tradeoff:
+        """The objective attainable by mixtures of library entries over the bound of one requirement, with prices.
+
+        Args:
+            requirement: The name of the requirement whose bound varies.
+            bounds: Its bounds; default 50 from the smallest to the largest average of the library.
+            requirements: Other bounds of the other requirements; default those of the policy.
+        """
+        objective, entries = self.objective, self.library
+        if objective is None:
+            raise InputError("the policy has no objective, so that there is nothing to trade for a requirement")
+        found = self._file.rebound(as_requirements(requirements))
+        about = next((r for r in found if r.name == requirement), None)
+        if about is None:
+            raise UnknownNameError(
+                f"unknown requirement '{requirement}': the policy has {', '.join(self._names) or 'none'}"
+            )
+        if bounds is None:
+            averages = [entry.averages[requirement] for entry in entries]
+            at = np.linspace(min(averages), max(averages), 50) if averages else np.empty(0)
+        else:
+            at = _numbers("the bounds", bounds).ravel()
+        points = self._file.tradeoff(requirement, at.tolist(), found)
+        nothing = (np.nan, np.nan, [np.nan] * len(entries))
+        values = [nothing if point is None else point for point in points]
+        return Tradeoff(
+            requirement=about,
+            objective=objective,
+            requirements=tuple(r for r in found if r.name != requirement),
+            bounds=at,
+            values=np.array([value for value, _, _ in values], dtype=float),
+            prices=np.array([price for _, price, _ in values], dtype=float),
+            shares=np.array([shares for _, _, shares in values], dtype=float).reshape(len(at), len(entries)),
+            entries=tuple(entries),
+        )
 
     @property
     def draws(self) -> bool:

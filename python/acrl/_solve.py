@@ -24,20 +24,41 @@ from ._specification import Named
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["EndComponent", "MixturePolicy", "Relaxation", "Round", "Solution", "Sweep", "SweepPoint", "solve", "sweep"]
+__all__ = [
+    "EndComponent",
+    "MixturePolicy",
+    "PolicyRow",
+    "Relaxation",
+    "Round",
+    "Solution",
+    "Sweep",
+    "SweepPoint",
+    "solve",
+    "sweep",
+]
 
 
 @dataclass(frozen=True)
 class MixturePolicy:
     """A deterministic policy of a mixture, with its weight: the share of time that is spent on it.
 
-    ``actions[s]`` is the action in state s: its column in arrays and .npz files, or for a model from another file its
-    number among the state's actions.
+    ``actions[s]`` is the action in state s: its column in arrays and .npz files, or for a model with named actions its
+    index among their distinct names, in the order of their first occurrence.
     """
 
     weight: float
     values: Named
     actions: NDArray[np.int64] = field(repr=False, compare=False)
+
+
+class PolicyRow(NamedTuple):
+    """A row of a policy table: the action of each policy of the mixture in one state, by name."""
+
+    state: str
+    #: In the order of the mixture.
+    actions: tuple[str, ...]
+    #: True if the policies differ here.
+    differs: bool
 
 
 class Relaxation(NamedTuple):
@@ -86,6 +107,11 @@ class Solution(Result):
     #: The smallest and the largest optimal price; equal where the price is unique.
     multiplier_ranges: dict[str, tuple[float, float]]
     mixture: tuple[MixturePolicy, ...]
+    #: What each policy of the mixture does, state by state: all states; of a model with more than 1,000 states those in
+    #: which the policies differ, at most 1,000. ``MixturePolicy.actions`` has every state.
+    policy_table: tuple[PolicyRow, ...] = field(repr=False)
+    #: The number of states in which the policies of the mixture differ.
+    differing_states: int
     #: The optimum with probability 1; differs where the model has several end components.
     almost_sure: float | None
     #: An irreducible set of requirements that cannot be met together: without any of them the others can.
@@ -117,6 +143,7 @@ class Solution(Result):
         for name, (low, high) in data.get("multiplier_ranges", {}).items():
             ranges[name] = (0.0 if low is None else low, math.inf if high is None else high)
         mixture = zip(data.get("mixture", ()), policies, strict=True)
+        table = data.get("policy_table", {"rows": (), "differing_states": 0})
         return cls(
             status=data["status"],
             objective=data.get("objective"),
@@ -128,6 +155,8 @@ class Solution(Result):
             mixture=tuple(
                 MixturePolicy(entry["weight"], Named(entry["values"]), actions) for entry, actions in mixture
             ),
+            policy_table=tuple(PolicyRow(row["state"], tuple(row["actions"]), row["differs"]) for row in table["rows"]),
+            differing_states=table["differing_states"],
             almost_sure=data.get("almost_sure"),
             conflict=tuple(data.get("conflict", ())),
             farkas_certificate=Named(data.get("farkas_certificate", {})),

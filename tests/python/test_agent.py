@@ -188,7 +188,7 @@ def test_predict_is_called_if_it_takes_multipliers() -> None:
         ({"init_multipliers": [-1.0, 0.0]}, "multipliers are nonnegative"),
         ({"tolerance": float("nan")}, "the tolerance is nan"),
         ({"objective": 3}, "the objective is 3"),
-        ({"executor": "library"}, r"only an acrl\.Policy"),
+        ({"executor": "library"}, r"only a trained acrl\.Policy"),
     ],
 )
 def test_bad_settings_are_refused(options: dict[str, Any], message: str) -> None:

@@ -36,6 +36,20 @@ def test_a_policy_of_a_file(data: Path) -> None:
     assert agent.requirements["power"].bound == 0.8
 
 
+def test_a_policy_library(data: Path) -> None:
+    names: dict[str, Any] = {"acrl": acrl, "policy": acrl.Policy.load(data / "wireless.safetensors")}
+    exec(block("for entry in policy.library"), names)
+    assert len(names["curve"]) == 3
+
+
+def test_a_solved_policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {"acrl": acrl}
+    exec(block('acrl.solve("monitoring", policy'), names)
+    assert names["agent"].requirements["r1"].bound == 0.2
+    assert names["agent"].steps == 20_000
+
+
 def test_rewards_of_an_environment() -> None:
     names: dict[str, Any] = {"acrl": acrl}
     exec(block("def rewards"), names)

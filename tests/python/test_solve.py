@@ -342,7 +342,7 @@ def test_a_sweep_is_a_table_a_picture_and_a_page(tmp_path: Path) -> None:
 def test_solution_is_saved_and_executed(tmp_path: Path) -> None:
     path = tmp_path / "queue.safetensors"
     answer = acrl.solve("queue", policy=path)
-    executors: tuple[Literal["time_sharing"] | None, ...] = (None, "time_sharing")
+    executors: list[Literal["stationary", "time_sharing"]] = ["stationary", "time_sharing"]
     for executor in executors:
         run = acrl.run(path, steps=300_000, executor=executor)
         assert run.met
@@ -350,3 +350,14 @@ def test_solution_is_saved_and_executed(tmp_path: Path) -> None:
             assert run.averages[name] == pytest.approx(value, abs=0.015 * max(abs(value), 0.3))
     with pytest.raises(acrl.InputError, match="safetensors"):
         acrl.solve("queue", policy=tmp_path / "queue.bin")
+
+
+def test_policy_table_has_the_actions_of_each_policy() -> None:
+    answer = acrl.solve("monitoring")
+    assert [row.state for row in answer.policy_table] == ["R0", "R1", "R2"]
+    assert answer.differing_states == sum(row.differs for row in answer.policy_table) > 0
+    for row in answer.policy_table:
+        assert len(row.actions) == len(answer.mixture)
+        assert row.differs == (len(set(row.actions)) > 1)
+    infeasible = acrl.solve("monitoring", requirements=acrl.at_least("r1", 0.9))
+    assert infeasible.policy_table == ()

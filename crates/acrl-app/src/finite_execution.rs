@@ -206,16 +206,25 @@ fn solution(
     if let Some(solved) = problem.solved.as_ref().filter(|s| s.specification == problem.specification) {
         return Ok(Some(solved.answer.clone()));
     }
+    let failed = "cannot solve for the optimum that is to be executed; take --executor policy";
+    Ok(solve_executable(task, stop).context(failed)?.ok().map(Arc::new))
+}
+
+/// The solution of a task in the form that is executed, or the names of requirements that cannot be met together: with
+/// several end components those that cannot be met with probability 1.
+pub(crate) fn solve_executable(
+    task: &FiniteTask<'_>,
+    stop: &Stop,
+) -> Result<Result<Executable, Vec<String>>, Error> {
     let mut observer =
         |_: &_| if stop.requested() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
     let options = SolveOptions::default();
-    let failed = "cannot solve for the optimum that is to be executed; take --executor policy";
     if task.structure().end_components.len() > 1 {
-        let sure = almost_sure_observed(task, &options, &mut observer).context(failed)?;
-        return Ok(Executable::almost_sure(task, &sure).map(Arc::new));
+        let sure = almost_sure_observed(task, &options, &mut observer)?;
+        return Ok(Executable::almost_sure(task, &sure).ok_or_else(|| task.specification().names()));
     }
-    match solve(task, &options, &mut observer).context(failed)? {
-        Solution::Optimal(optimum) => Ok(Some(Arc::new(Executable::new(task, &optimum)))),
-        Solution::Infeasible(_) => Ok(None),
+    match solve(task, &options, &mut observer)? {
+        Solution::Optimal(optimum) => Ok(Ok(Executable::new(task, &optimum))),
+        Solution::Infeasible(conflict) => Ok(Err(conflict.names)),
     }
 }

@@ -13,7 +13,7 @@ use acrl_files::Container;
 use acrl_learn::{PolicyFile, ReboundError, TrainSettings};
 
 use crate::options::{EpochOption, ExecutionOptions};
-use crate::solution_file::{SolutionFile, is_answer};
+use crate::solution_file::SolutionFile;
 use crate::{Context as _, Error, bail};
 
 /// A finite model with its specification and settings.
@@ -164,7 +164,7 @@ impl Input {
 
     fn from_policy(path: &Path) -> Result<Self, Error> {
         let container = Container::load(path)?;
-        if is_answer(&container) {
+        if SolutionFile::is_in(&container) {
             let file = SolutionFile::from_container(container).with_context(|| path.display().to_string())?;
             let mut problem = match Self::from(file.model) {
                 Self::Finite(problem) => problem,

@@ -3,6 +3,7 @@
 //! | use case | function | gives |
 //! |---|---|---|
 //! | exact optimum and prices | [`solve`](fn@solve) | [`SolveResult`] |
+//! | a solved policy for an agent without a planned end | [`SolutionFile::execution`] | [`SolutionExecution`] |
 //! | optimum over the bound of one requirement | [`sweep`](fn@sweep) | [`SweptCurve`] |
 //! | execution with dual dynamics | [`run`](fn@run) | [`Run`] |
 //! | the same in an environment that the caller steps | [`ExternalRun`] | [`Run`] |
@@ -48,6 +49,7 @@ mod problems;
 mod run;
 mod run_policy;
 mod run_writer;
+mod solution_execution;
 mod solution_file;
 pub mod solve;
 mod sweep;
@@ -71,7 +73,9 @@ pub use problems::{BundledProblem, init, problem_text, problems};
 pub use run::{Run, RunFiles, RunOptions, run, run_to_files};
 pub use run_policy::PolicyRun;
 pub use run_writer::create_folder;
-pub use solve::{SolveResult, SolveSettings, solve};
+pub use solution_execution::{SolutionExecution, SolutionExecutionOptions};
+pub use solution_file::SolutionFile;
+pub use solve::{PolicyRow, PolicyTable, SolveResult, SolveSettings, solve};
 pub use sweep::{SweptCurve, sweep};
 pub use train::{TrainOptions, TrainResult, train};
 #[cfg(feature = "view")]

@@ -16,12 +16,15 @@ use crate::{Context as _, Error, bail, ensure};
 const KIND: &str = "finite";
 const VERSION: u64 = 1;
 
-/// What the file holds.
+/// Content of a policy file of `acrl solve`: a solved policy with its model.
 #[derive(Debug, Clone)]
-pub(crate) struct SolutionFile {
-    pub(crate) model: Arc<FiniteCmdp>,
-    pub(crate) specification: Specification,
-    pub(crate) answer: Executable,
+pub struct SolutionFile {
+    /// The model.
+    pub model: Arc<FiniteCmdp>,
+    /// The objective and the requirements.
+    pub specification: Specification,
+    /// The solution.
+    pub answer: Executable,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -54,17 +57,19 @@ struct Part {
     values: Vec<Vec<f64>>,
 }
 
-/// Whether a container is such a file, and not a trained policy.
-pub(crate) fn is_answer(container: &Container) -> bool {
-    container.meta.get("kind").is_some_and(|kind| kind == KIND)
-}
-
 impl SolutionFile {
-    pub(crate) fn save(&self, path: &Path) -> Result<(), Error> {
+    /// Whether a container is such a file, and not a trained policy.
+    pub fn is_in(container: &Container) -> bool {
+        container.meta.get("kind").is_some_and(|kind| kind == KIND)
+    }
+
+    /// Writes the file.
+    pub fn save(&self, path: &Path) -> Result<(), Error> {
         Ok(self.to_container()?.save(path)?)
     }
 
-    fn to_container(&self) -> Result<Container, Error> {
+    /// The container of the file.
+    pub fn to_container(&self) -> Result<Container, Error> {
         let (model, answer) = (&*self.model, &self.answer);
         let part = |part: &ExecutableComponent| Part {
             mass: part.mass,
@@ -132,7 +137,8 @@ impl SolutionFile {
         Ok(container)
     }
 
-    pub(crate) fn from_container(mut container: Container) -> Result<Self, Error> {
+    /// Reads and checks a container.
+    pub fn from_container(mut container: Container) -> Result<Self, Error> {
         let meta = std::mem::take(&mut container.meta);
         // Before anything else, as a newer version may differ in anything else.
         match meta.get("version").and_then(serde_json::Value::as_u64) {
@@ -169,13 +175,19 @@ impl SolutionFile {
         let mut table = |name| if several { container.take_whole(name, &[n]) } else { Ok(Vec::new()) };
         let (journey, part_of) = (table("journey")?, table("part_of")?);
         container.nothing_left()?;
-        // Actions without names are called by their numbers.
-        let row_actions = meta.actions.is_some().then_some(actions);
+        // Actions without names are called by their numbers: among those of the state, or, where states lack some, by their
+        // columns.
+        let positions = || first_row.windows(2).flat_map(|ends| 0..ends[1].saturating_sub(ends[0]));
+        let action_names = meta.actions.or_else(|| {
+            let columns = actions.iter().max().filter(|_| !actions.iter().copied().eq(positions()))?;
+            Some((0..=*columns).map(|column| column.to_string()).collect())
+        });
+        let row_actions = action_names.is_some().then_some(actions);
         let arrays = CsrModel {
             states: n,
             reward_names: meta.rewards,
             first_row: Some(first_row),
-            action_names: meta.actions,
+            action_names,
             row_actions,
             first_entry,
             targets,

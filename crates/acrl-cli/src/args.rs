@@ -104,6 +104,7 @@ Examples:
   acrl solve monitoring --require 'r1>=0.55' --require 'r2>=0.55'   (an irreducible conflict)
   acrl solve big.npz --maximize output --require 'wear<=0.2' --time-limit 5m --log bounds.jsonl
   acrl solve monitoring --sweep 'r1>=0.1..0.6:20' --out-dir runs/sweep   (a curve, and a report)
+  acrl solve queue --table queue.csv   (what to do in each state)
   acrl solve queue --policy queue.safetensors && acrl run queue.safetensors   (execute the solution)
 
 With --time-limit, as with Ctrl-C, the best solution so far is given with its proven gap. With
@@ -264,6 +265,10 @@ pub(crate) struct SolveArgs {
     /// Write the solution as a policy file, to be executed with acrl run
     #[arg(long, value_name = "POLICY", value_hint = clap::ValueHint::FilePath, value_parser = policy, conflicts_with = "sweep")]
     pub(crate) policy: Option<PathBuf>,
+
+    /// Write the action of each policy of the mixture in every state to this file, as CSV
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath, conflicts_with = "sweep")]
+    pub(crate) table: Option<PathBuf>,
 
     /// Write the bounds to this file after every iteration, one JSON object a line
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]

@@ -259,6 +259,54 @@ fn solved_policy_runs_by_multipliers_and_by_time_sharing() {
 }
 
 #[test]
+fn policy_table_has_the_actions_of_each_policy() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let (solved, status) = json_in(folder, "solve monitoring --table table.csv --out-dir report");
+    assert_eq!(status, 0);
+    let table = &solved["policy_table"];
+    let rows = table["rows"].as_array().unwrap();
+    let states: Vec<_> = rows.iter().map(|row| row["state"].as_str().unwrap()).collect();
+    assert_eq!(states, ["R0", "R1", "R2"]);
+    let policies = solved["mixture"].as_array().unwrap().len();
+    let differing: Vec<_> = rows.iter().filter(|row| row["differs"] == true).collect();
+    assert_eq!(
+        (differing.len() as u64, table["complete"].as_bool()),
+        (table["differing_states"].as_u64().unwrap(), Some(true))
+    );
+    assert!(!differing.is_empty());
+    for row in rows {
+        let actions = row["actions"].as_array().unwrap();
+        assert_eq!(actions.len(), policies);
+        assert_eq!(row["differs"] == true, actions.iter().any(|action| *action != actions[0]));
+    }
+    let csv = std::fs::read_to_string(folder.join("table.csv")).unwrap();
+    let lines: Vec<&str> = csv.lines().collect();
+    assert!(lines[0].starts_with("state,differs,policy 1 ("), "{csv}");
+    assert_eq!(lines.len(), 4);
+    assert!(lines[1].starts_with("R0,"), "{csv}");
+    let page = std::fs::read_to_string(folder.join("report/report.html")).unwrap();
+    assert!(page.contains("The policies differ in"));
+    let shown = text("solve monitoring");
+    assert!(shown.contains(&format!("the policies differ in {} of 3 states:", differing.len())), "{shown}");
+}
+
+#[test]
+fn large_models_have_a_table_of_differences() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    save(&grid(40), folder, "grid.npz");
+    let solve = "solve grid.npz --maximize r0 --require r1>=0.1";
+    let (solved, _) = json_in(folder, &format!("{solve} --table table.csv"));
+    let table = &solved["policy_table"];
+    assert_eq!(table["complete"], false);
+    let rows = table["rows"].as_array().unwrap();
+    assert!(rows.iter().all(|row| row["differs"] == true));
+    assert_eq!(rows.len() as u64, table["differing_states"].as_u64().unwrap().min(1_000));
+    assert_eq!(std::fs::read_to_string(folder.join("table.csv")).unwrap().lines().count(), 1_601);
+}
+
+#[test]
 fn no_policy_is_written_for_infeasible_problems() {
     let folder = tempfile::tempdir().unwrap();
     let output = acrl_in(folder.path(), "solve monitoring --require r1>=0.9 --policy p.safetensors");

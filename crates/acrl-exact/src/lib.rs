@@ -56,8 +56,8 @@ pub use exact_evidence::exact_evidence;
 pub use graph::Structure;
 pub use io::{drn, npz};
 pub use policy::{
-    ExactPolicy, Executable, ExecutableComponent, ExecutionPlan, MixtureExecutor, PlanOptions, Realisation,
-    SETTLE, redirect_slow_states,
+    ExactPolicy, Executable, ExecutableComponent, ExecutionPlan, MixtureExecutor, MixtureState, PlanOptions,
+    Realisation, SETTLE, redirect_slow_states,
 };
 pub use pricing::{Maximiser, dual_function, maximise, optimal_actions};
 pub use solution::{MixturePolicy, Optimum, Slack, Solution, SolveError, SolveOptions, SolveRound};

@@ -13,9 +13,10 @@ use serde::{Deserialize, Serialize};
 use crate::arrays::Floats;
 use crate::errors::{InputError, UnknownNameError, input, lock};
 use crate::policy::{PolicyFile, executor_name, executor_named};
+use crate::solved::{Execution, Saved, Settings, SolvedPolicy};
 use crate::specification::Requirement;
 
-/// Dual dynamics, what turns multipliers into behaviour, and, of a trained policy, the policy itself.
+/// Dual dynamics, what turns multipliers into behaviour, and, of a trained or solved policy, the policy itself.
 ///
 /// Any thread may use it. Its lock is taken only by a thread that holds the interpreter's, and no Python code runs
 /// meanwhile: so nobody waits for it, and a process that forks leaves it open.
@@ -26,6 +27,7 @@ pub(crate) struct Agent {
     /// The name of r0, if it has one.
     objective: Option<Py<PyString>>,
     policy: Option<Py<PolicyFile>>,
+    solved: Option<Py<SolvedPolicy>>,
     action_repeat: u64,
     run: Mutex<Run>,
 }
@@ -33,10 +35,11 @@ pub(crate) struct Agent {
 struct Run {
     state: State,
     acting: Option<Acting>,
+    execution: Option<Execution>,
 }
 
 /// The state that is saved.
-#[derive(Serialize, Deserialize)]
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct State {
     agent: acrl::Agent,
@@ -46,6 +49,20 @@ struct State {
     held: Option<(u64, Vec<f64>)>,
     /// Generator of sampled actions.
     rng: Rng,
+    /// The execution of a solved policy.
+    #[serde(default)]
+    solved: Option<Saved>,
+}
+
+/// The state to be saved, by reference.
+#[derive(Serialize)]
+struct StateRef<'a> {
+    agent: &'a acrl::Agent,
+    reward_sample: &'a RewardSample,
+    held: &'a Option<(u64, Vec<f64>)>,
+    rng: &'a Rng,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    solved: Option<&'a Saved>,
 }
 
 /// A trained policy, and buffers for one environment.
@@ -63,8 +80,9 @@ impl Agent {
     /// objective's reward, and `weigh` says whether there is an objective at all.
     #[new]
     #[pyo3(signature = (
-        requirements, objective, weigh, policy=None, deterministic=true, action_repeat=1, *, step_size=None, epoch=None,
-        epoch_start=None, objective_scale=None, scales=None, multipliers=None, executor=None
+        requirements, objective, weigh, policy=None, deterministic=true, action_repeat=1, solved=None, *, step_size=None,
+        epoch=None, epoch_start=None, objective_scale=None, scales=None, multipliers=None, executor=None,
+        tolerance=0.005
     ))]
     #[expect(clippy::too_many_arguments, reason = "called from one place, by name")]
     fn new(
@@ -75,6 +93,7 @@ impl Agent {
         policy: Option<Py<PolicyFile>>,
         deterministic: bool,
         action_repeat: u64,
+        solved: Option<Py<SolvedPolicy>>,
         step_size: Option<f64>,
         epoch: Option<u64>,
         epoch_start: Option<u64>,
@@ -82,8 +101,31 @@ impl Agent {
         scales: Option<Vec<f64>>,
         multipliers: Option<Vec<f64>>,
         executor: Option<&str>,
+        tolerance: f64,
     ) -> PyResult<Self> {
         let requirements: Vec<_> = requirements.iter().map(|r| r.get().0.clone()).collect();
+        let start = multipliers.map(Multipliers::new).transpose().map_err(input)?;
+        if let Some(policy) = solved {
+            let executor = executor.map(str::to_owned);
+            let settings = Settings { tolerance, executor, step_size, epoch, epoch_start };
+            let (mut execution, mut builder, rng) =
+                Execution::begin(py, policy.get(), &requirements, settings)?;
+            if objective_scale.is_some() || scales.is_some() {
+                let text = "the scales of a solved policy are the ranges of its model's rewards";
+                return Err(InputError::new_err(text));
+            }
+            if let Some(start) = start {
+                builder = builder.reference(start);
+            }
+            let agent = builder.build().map_err(input)?;
+            execution.begin_epoch(&agent);
+            let state =
+                State { agent, reward_sample: RewardSample::default(), held: None, rng, solved: None };
+            let mut new = Self::with_state(py, state, objective, None, deterministic, action_repeat);
+            new.solved = Some(policy);
+            lock(&new.run).execution = Some(execution);
+            return Ok(new);
+        }
         let epoch = epoch.map(EpochLength::Fixed).or(epoch_start.map(EpochLength::Auto));
         let mut executor = executor.map(executor_named).transpose()?;
         let (mut builder, mut ranges) = match policy.as_ref().map(Py::get) {
@@ -110,8 +152,8 @@ impl Agent {
         if let Some(epoch) = epoch {
             builder = builder.epoch(epoch);
         }
-        if let Some(multipliers) = multipliers {
-            builder = builder.multipliers(Multipliers::new(multipliers).map_err(input)?);
+        if let Some(start) = start {
+            builder = builder.multipliers(start);
         }
         if let Some(executor) = executor {
             builder = builder.executor(executor);
@@ -121,13 +163,15 @@ impl Agent {
             reward_sample: RewardSample::default(),
             held: None,
             rng: policy.as_ref().map_or_else(|| Rng::new(0), |policy| policy.get().split_rng()),
+            solved: None,
         };
         Ok(Self::with_state(py, state, objective, policy, deterministic, action_repeat))
     }
 
     /// From the result of `to_json`; bit-identical.
     #[staticmethod]
-    #[pyo3(signature = (text, objective, weigh, policy=None, deterministic=true, action_repeat=1))]
+    #[pyo3(signature = (text, objective, weigh, policy=None, deterministic=true, action_repeat=1, solved=None))]
+    #[expect(clippy::too_many_arguments, reason = "called from one place")]
     fn from_json(
         py: Python<'_>,
         text: &str,
@@ -136,6 +180,7 @@ impl Agent {
         policy: Option<Py<PolicyFile>>,
         deterministic: bool,
         action_repeat: u64,
+        solved: Option<Py<SolvedPolicy>>,
     ) -> PyResult<Self> {
         let wrong = |error| InputError::new_err(format!("the state of the agent cannot be read: {error}"));
         let mut state: State = serde_json::from_str(text).map_err(wrong)?;
@@ -149,16 +194,31 @@ impl Agent {
         }
         let parts = policy.as_ref().map_or(0, |policy| policy.get().action_len());
         let fits = state.held.as_ref().is_none_or(|(_, action)| action.len() == parts);
-        if !fits || state.agent.has_objective() != weigh {
+        if !fits || state.agent.has_objective() != weigh || state.solved.is_some() != solved.is_some() {
             return Err(InputError::new_err("the state of the agent does not fit its policy"));
         }
-        Ok(Self::with_state(py, state, objective, policy, deterministic, action_repeat))
+        let execution = match (&solved, state.solved.take()) {
+            (Some(policy), Some(saved)) => Some(Execution::restore(py, policy.get(), &state.agent, saved)?),
+            _ => None,
+        };
+        let mut restored = Self::with_state(py, state, objective, policy, deterministic, action_repeat);
+        restored.solved = solved;
+        lock(&restored.run).execution = execution;
+        Ok(restored)
     }
 
     /// The whole state as JSON.
     fn to_json(&self) -> PyResult<String> {
         let wrong = |error| InputError::new_err(format!("the state cannot be written: {error}"));
-        serde_json::to_string(&lock(&self.run).state).map_err(wrong)
+        let Run { state, execution, .. } = &*lock(&self.run);
+        serde_json::to_string(&StateRef {
+            agent: &state.agent,
+            reward_sample: &state.reward_sample,
+            held: &state.held,
+            rng: &state.rng,
+            solved: execution.as_ref().map(Execution::saved),
+        })
+        .map_err(wrong)
     }
 
     /// The action of the trained policy for one observation; `None` if that is no array of floats, and has to be made
@@ -180,15 +240,33 @@ impl Agent {
         Ok(Some(policy.action(py, &action)))
     }
 
+    /// The index of the action of the solved policy in a state, given by index or by name.
+    fn act_in_state(&self, state: &Bound<'_, PyAny>) -> PyResult<usize> {
+        let policy = self.solved.as_ref().map(Py::get);
+        let policy = policy.ok_or_else(|| InputError::new_err("the agent has no solved policy"))?;
+        let seen = policy.state(state)?;
+        let Run { state, execution, .. } = &mut *lock(&self.run);
+        let choice = execution.as_mut().map_or(0, |e| e.act(seen, &state.agent, &mut state.rng));
+        Ok(policy.file.action_index(seen, choice))
+    }
+
     /// Takes one step's rewards, by name or in order, in the user's signs. True if the multipliers were updated.
     fn observe(&self, rewards: &Bound<'_, PyAny>) -> PyResult<bool> {
         let values = self.read(rewards)?;
-        let run = &mut *lock(&self.run);
-        run.state.observe(values, self.policy.is_none())
+        let Run { state, execution, .. } = &mut *lock(&self.run);
+        let updated = state.observe(values, self.policy.is_none() && execution.is_none())?;
+        if let (Some(execution), true) = (execution, updated) {
+            execution.begin_epoch(&state.agent);
+        }
+        Ok(updated)
     }
 
-    /// Changes one bound from the next step on, and opens a new ledger.
-    fn set_bound(&self, name: &str, bound: f64) -> PyResult<()> {
+    /// Changes one bound from the next step on, and opens a new ledger. A solved policy is solved for again; if the bounds
+    /// cannot be met, nothing changes.
+    fn set_bound(&self, py: Python<'_>, name: &str, bound: f64) -> PyResult<()> {
+        if let Some(policy) = self.solved.as_ref().map(Py::get) {
+            return self.replan(py, policy, name, bound);
+        }
         lock(&self.run).state.agent.set_bound(name, bound).map_err(input)
     }
 
@@ -211,8 +289,12 @@ impl Agent {
 
     /// The present executor, and the entry of the library that is held.
     fn executor(&self) -> (&'static str, Option<usize>) {
-        let agent = &lock(&self.run).state.agent;
-        (executor_name(agent.executor()), agent.entry())
+        let run = lock(&self.run);
+        let agent = &run.state.agent;
+        match &run.execution {
+            Some(execution) => (execution.executor(), None),
+            None => (executor_name(agent.executor()), agent.entry()),
+        }
     }
 
     /// The requirements in force.
@@ -240,7 +322,11 @@ impl Agent {
 
     /// The diagnosis as JSON, with the fields of `acrl run --json`.
     fn diagnosis(&self, tolerance: f64) -> PyResult<String> {
-        let State { agent, reward_sample, .. } = &lock(&self.run).state;
+        let Run { state: State { agent, reward_sample, .. }, execution, .. } = &*lock(&self.run);
+        if let Some(execution) = execution {
+            let input = DiagnosisInput { library: execution.values(), ..DiagnosisInput::default() };
+            return written(&agent.diagnosis(tolerance, input));
+        }
         let diagnosis = match self.policy.as_ref().map(Py::get) {
             Some(policy) => {
                 let task = policy.task(policy.file().specification.clone())?;
@@ -254,8 +340,7 @@ impl Agent {
                 agent.diagnosis(tolerance, DiagnosisInput { library, ..DiagnosisInput::default() })
             }
         };
-        let wrong = |error| InputError::new_err(format!("the diagnosis cannot be written: {error}"));
-        serde_json::to_string(&diagnosis).map_err(wrong)
+        written(&diagnosis)
     }
 
     /// The verdict on each requirement, where this share of what is asked is tolerated.
@@ -312,8 +397,32 @@ impl Agent {
             rewards: state.agent.dynamics().requirements().iter().map(name).collect(),
             objective: objective.map(|name| PyString::intern(py, name).unbind()),
             policy,
+            solved: None,
             action_repeat,
-            run: Mutex::new(Run { state, acting }),
+            run: Mutex::new(Run { state, acting, execution: None }),
+        }
+    }
+
+    /// Solves for another bound.
+    fn replan(&self, py: Python<'_>, policy: &SolvedPolicy, name: &str, bound: f64) -> PyResult<()> {
+        loop {
+            let (settings, mut agent) = {
+                let run = lock(&self.run);
+                (run.execution.as_ref().map(Execution::settings), run.state.agent.clone())
+            };
+            let Some(settings) = settings else { return Ok(()) };
+            let before = agent.dynamics().requirements().to_vec();
+            agent.set_bound(name, bound).map_err(input)?;
+            let mut next = Execution::planned(py, policy, agent.dynamics().requirements(), settings)?;
+            let Run { state, execution, .. } = &mut *lock(&self.run);
+            // Another thread may have changed a bound meanwhile.
+            if state.agent.dynamics().requirements() == before {
+                let mut agent = state.agent.clone();
+                agent.set_bound(name, bound).map_err(input)?;
+                next.take_over(&mut agent)?;
+                (state.agent, *execution) = (agent, Some(next));
+                return Ok(());
+            }
         }
     }
 
@@ -340,7 +449,7 @@ impl Agent {
                 return Err(InputError::new_err(text));
             }
         }
-        let Run { state, acting } = &mut *lock(&self.run);
+        let Run { state, acting, .. } = &mut *lock(&self.run);
         let Some(acting) = acting else { return Ok(Vec::new()) };
         seen.write(&mut acting.observation, 0, "observations")?;
         acting.weights.as_mut_slice().copy_from_slice(state.agent.weights());
@@ -440,6 +549,12 @@ impl State {
         }
         Ok(updated)
     }
+}
+
+/// A diagnosis as JSON.
+fn written(diagnosis: &acrl::Diagnosis) -> PyResult<String> {
+    let wrong = |error| InputError::new_err(format!("the diagnosis cannot be written: {error}"));
+    serde_json::to_string(diagnosis).map_err(wrong)
 }
 
 /// A number, whatever its type.

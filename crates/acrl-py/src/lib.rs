@@ -8,6 +8,7 @@
 //! | `Requirement`, `Objective` | [`acrl::Requirement`], [`acrl::Objective`], frozen |
 //! | `Agent` | [`acrl::Agent`] with a policy, behind a lock |
 //! | `PolicyFile` | [`acrl_learn::PolicyFile`] with a pool of actors, without the interpreter's lock while they act |
+//! | `SolvedPolicy` | [`acrl_app::SolutionFile`], frozen |
 //! | `Trainer`, `Evaluation` | [`acrl_learn::ExternalPpo`], [`acrl_learn::ExternalEvaluation`]: Python steps the environment |
 //! | `Model`, `solve`, `sweep` | [`acrl::FiniteCmdp`], [`acrl_app::solve`], [`acrl_app::sweep`] |
 //! | `ExternalRun` | [`acrl_app::ExternalRun`]: Python steps the environments |
@@ -21,6 +22,7 @@ mod external_run;
 mod model;
 mod policy;
 mod solve;
+mod solved;
 mod specification;
 mod train;
 #[cfg(feature = "trials")]
@@ -53,6 +55,8 @@ mod _acrl {
     use super::policy::PolicyFile;
     #[pymodule_export]
     use super::solve::{solve, sweep};
+    #[pymodule_export]
+    use super::solved::{SolvedPolicy, load_policy};
     #[pymodule_export]
     use super::specification::{Objective, Requirement, named, weights};
     #[pymodule_export]

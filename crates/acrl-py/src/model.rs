@@ -16,8 +16,6 @@ use crate::errors::{FileError, InputError, file, input};
 #[pyclass(frozen, module = "acrl._acrl")]
 pub(crate) struct Model {
     pub(crate) model: Arc<FiniteCmdp>,
-    /// True if actions are numbered by their columns in arrays, and not within their state.
-    pub(crate) columns: bool,
 }
 
 #[pymethods]
@@ -48,9 +46,8 @@ impl Model {
     /// Reads a file in Storm's explicit format (.drn) or of arrays (.npz).
     #[staticmethod]
     fn load(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
-        let columns = path.extension().is_some_and(|e| e == "npz");
         match py.detach(|| acrl_app::read_model(&path)) {
-            Ok(model) => Ok(Self { model: Arc::new(model), columns }),
+            Ok(model) => Ok(Self { model: Arc::new(model) }),
             Err(error) => Err(FileError::new_err(crate::errors::with_causes(&error))),
         }
     }
@@ -79,21 +76,21 @@ impl Model {
         self.model.reward_names().to_vec()
     }
 
-    /// From what an .npz file holds. `columns`: whether actions are known by their columns.
+    /// From what an .npz file holds.
     #[staticmethod]
-    fn from_bytes(py: Python<'_>, content: &[u8], columns: bool) -> PyResult<Self> {
+    fn from_bytes(py: Python<'_>, content: &[u8]) -> PyResult<Self> {
         let model = py.detach(|| npz::read(Cursor::new(content))).map_err(input)?;
-        Ok(Self { model: Arc::new(model), columns })
+        Ok(Self { model: Arc::new(model) })
     }
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Reduced<'py>> {
         let (py, model) = (slf.py(), slf.get());
         let content = PyBytes::new(py, &py.detach(|| npz::write(&model.model)));
-        Ok((slf.get_type().getattr("from_bytes")?, (content, model.columns)))
+        Ok((slf.get_type().getattr("from_bytes")?, (content,)))
     }
 }
 
-type Reduced<'py> = (Bound<'py, PyAny>, (Bound<'py, PyBytes>, bool));
+type Reduced<'py> = (Bound<'py, PyAny>, (Bound<'py, PyBytes>,));
 
 #[derive(Clone, Copy)]
 struct Csr<'a> {
@@ -132,5 +129,5 @@ fn build(
         return Err(InputError::new_err("the initial probabilities add up to 0, expected 1"));
     }
     let model = FiniteCmdp::from_csr(arrays).map_err(input)?;
-    Ok(Model { model: Arc::new(model), columns: true })
+    Ok(Model { model: Arc::new(model) })
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use acrl::{ActionPart, BatchMatrix, Executor, Rng, Specification, VecPolicy as _, VecTask};
+use acrl::{ActionPart, BatchMatrix, Executor, LibraryEntry, Rng, Specification, VecPolicy as _, VecTask};
 use acrl_app::{ExecutorOption, InitMultipliers, PolicyProblem};
 use acrl_envs::Continuous;
 use acrl_files::Container;
@@ -13,7 +13,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::arrays::Floats;
-use crate::errors::{InputError, file, input, lock};
+use crate::errors::{InputError, UnknownNameError, file, input, lock};
 use crate::specification::{Objective, Requirement};
 
 /// A trained policy with everything that is needed to run it.
@@ -33,6 +33,12 @@ struct Acting {
     idle: [Vec<TrainedPolicy>; 2],
     rng: Rng,
 }
+
+/// Weights, averages, standard errors and steps of an entry of the policy library.
+type LibraryRow = (Vec<f64>, Vec<f64>, Vec<f64>, u64);
+
+/// Objective, price of the bound, and shares of time of the best mixture of library entries.
+type TradeoffPoint = (f64, f64, Vec<f64>);
 
 #[pymethods]
 impl PolicyFile {
@@ -183,6 +189,46 @@ impl PolicyFile {
         Ok(self.file().multipliers(&task).map_err(input)?.as_slice().to_vec())
     }
 
+    /// The entries of the policy library: w0 ... wm, V0 ... Vm in the user's signs, their standard errors, and steps.
+    #[getter]
+    fn library(&self) -> Vec<LibraryRow> {
+        let signs = self.signs();
+        let entry = |entry: &LibraryEntry| {
+            let values = entry.values.iter().zip(&signs).map(|(v, sign)| sign * v + 0.0).collect();
+            let errors = (0..signs.len()).map(|i| entry.errors.get(i).copied().unwrap_or(0.0)).collect();
+            (entry.weights.clone(), values, errors, entry.steps)
+        };
+        self.file().library.entries.iter().map(entry).collect()
+    }
+
+    /// The best mixture of library entries for each bound of one requirement, where the others have the bounds of these:
+    /// its objective and the price of the bound in the user's signs, and the shares of time; `None` where no mixture meets
+    /// the requirements.
+    fn tradeoff(
+        &self,
+        name: &str,
+        bounds: Vec<f64>,
+        requirements: Vec<Bound<'_, Requirement>>,
+    ) -> PyResult<Vec<Option<TradeoffPoint>>> {
+        let specification = self.specification(&requirements)?;
+        let requirements = specification.requirements();
+        let Some(place) = requirements.iter().position(|r| r.name() == name) else {
+            return Err(UnknownNameError::new_err(format!("unknown requirement '{name}'")));
+        };
+        let (mut asked, signs) = (specification.bounds(), self.signs());
+        let mut points = Vec::new();
+        for bound in bounds {
+            if !bound.is_finite() {
+                return Err(InputError::new_err(format!("a bound is {bound}, expected finite numbers")));
+            }
+            asked[place] = signs[place + 1] * bound;
+            let best = self.file().library.optimum(&asked);
+            points
+                .push(best.map(|best| (signs[0] * best.value + 0.0, best.multipliers[place], best.weights)));
+        }
+        Ok(points)
+    }
+
     /// Steps for which an action is repeated.
     #[getter]
     fn action_repeat(&self) -> usize {
@@ -228,6 +274,15 @@ impl PolicyFile {
                 InputError::new_err(format!("the policy {untrained}"))
             }
         })
+    }
+
+    /// The signs that turn r0 ... rm back into the user's rewards.
+    fn signs(&self) -> Vec<f64> {
+        let specification = &self.file().specification;
+        let first = specification.objective().map_or(1.0, acrl::Objective::sign);
+        std::iter::once(first)
+            .chain(specification.requirements().iter().map(acrl::Requirement::sign))
+            .collect()
     }
 
     /// The task of the training with a specification.

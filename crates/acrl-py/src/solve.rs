@@ -14,7 +14,7 @@ use pyo3::types::PyBool;
 
 use crate::errors::InputError;
 use crate::specification::Requirement;
-use crate::verbs::{Report, Request, Source};
+use crate::verbs::{Report, Request};
 use crate::work::interruptible;
 
 /// A deterministic policy: the action in each state.
@@ -91,11 +91,7 @@ pub(crate) fn solve<'py>(
 ) -> PyResult<(String, Vec<DeterministicPolicy<'py>>, Report)> {
     let settings = settings(gap, time_limit)?;
     let opened = request.open(py)?;
-    let Request(source, name, command, ..) = request;
-    let columns = match source {
-        Source::Model(model) => model.get().columns,
-        Source::Path(path) => path.extension().is_some_and(|e| e == "npz"),
-    };
+    let Request(_, name, command, ..) = request;
     let name = name.as_str();
     let (json, solved) = watched(py, callback.as_ref(), |watch, observer| {
         let solved = acrl_app::solve(name, opened, &settings, watch, observer)?;
@@ -104,7 +100,7 @@ pub(crate) fn solve<'py>(
         }
         Ok((serde_json::to_string(&solved)?, solved))
     })?;
-    let policies = policies(&solved, columns);
+    let policies = policies(&solved);
     let page = Report::new(solved.page(name, &command));
     Ok((json, policies.iter().map(|policy| policy.to_pyarray(py)).collect(), page))
 }
@@ -138,12 +134,11 @@ pub(crate) fn sweep<'py>(
     })
 }
 
-/// The action in each state, by its number among the columns of the arrays, or among the state's own.
-fn policies(solved: &SolveResult, columns: bool) -> Vec<Vec<i64>> {
+/// The action in each state: its column in arrays, or its index among the distinct names of actions.
+fn policies(solved: &SolveResult) -> Vec<Vec<i64>> {
     let Solution::Optimal(optimum) = &solved.answer else { return Vec::new() };
     let action = |(state, &action): (usize, &usize)| {
-        let column = if columns { solved.model.action_numbers(state).nth(action) } else { None };
-        column.unwrap_or(action) as i64
+        solved.model.action_numbers(state).nth(action).unwrap_or(action) as i64
     };
     optimum
         .mixture

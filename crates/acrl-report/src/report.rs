@@ -62,6 +62,17 @@ pub struct Table {
 }
 
 impl Table {
+    /// The header and the rows as comma-separated values (RFC 4180).
+    pub fn to_csv(&self) -> String {
+        let mut csv = csv::Writer::from_writer(Vec::new());
+        // A vector takes all that is written to it.
+        let _ = csv.write_record(&self.header);
+        for row in &self.rows {
+            let _ = csv.write_record(row.iter().map(|cell| &cell.text));
+        }
+        String::from_utf8(csv.into_inner().unwrap_or_default()).unwrap_or_default()
+    }
+
     /// A table with a remark below it, which may be empty.
     pub fn new<H: Into<String>>(
         header: impl IntoIterator<Item = H>,

@@ -254,6 +254,20 @@ impl Agent {
         Ok(())
     }
 
+    /// Replaces λ*, η and T₀ by those of a plan for changed requirements, as [`DualDynamics::replan`]
+    /// does. Opens a new ledger and a new history, and chooses new weights.
+    pub fn replan(
+        &mut self,
+        reference: Multipliers,
+        step_size: f64,
+        epoch: EpochLength,
+    ) -> Result<(), Error> {
+        self.dynamics.replan(reference, step_size, epoch)?;
+        self.history = LedgerHistory::new(&self.dynamics, None);
+        self.select_weights();
+        Ok(())
+    }
+
     /// w₀ … w_m to act with now: (1, λ), (0, λ) without an objective, or the weights of an entry of
     /// the library.
     #[inline]

@@ -311,6 +311,39 @@ impl DualDynamics {
         self.replace(requirements, &scales)
     }
 
+    /// Replaces λ*, η and T₀, for a plan that was made for changed requirements. The total deficit
+    /// (λ − λ*)/α is kept as far as λ stays nonnegative. Begins an epoch, and opens a new ledger.
+    pub fn replan(
+        &mut self,
+        reference: Multipliers,
+        step_size: f64,
+        epoch: EpochLength,
+    ) -> Result<(), Error> {
+        arity("multipliers", self.len(), reference.len())?;
+        let mut next = self.clone();
+        next.move_multipliers()?;
+        let deficits = next.deficits();
+        let mut state = Self::new(self.state.requirements.clone(), step_size, epoch)?.state;
+        state.objective_scale = self.state.objective_scale;
+        state.scales = self.state.scales.clone();
+        (state.k, state.steps) = (self.state.k, self.state.steps);
+        if let Some(schedule) = state.schedule {
+            state.length = schedule.length(state.steps, 0);
+            state.gain = step_size / schedule.window(state.steps, 0) as f64;
+        }
+        let gains = gains(&state);
+        let start = (0..deficits.len()).map(|i| (reference.as_slice()[i] + gains[i] * deficits[i]).max(0.0));
+        state.multipliers = Multipliers::new(start.collect())?;
+        state.reference = Some(reference);
+        next = Self::try_from(state)?;
+        if next.state.auto.is_some() {
+            next.state.auto = Some(AutoEpoch::new(next.state.steps, next.debt()));
+        }
+        next.open_ledger();
+        *self = next;
+        Ok(())
+    }
+
     /// λ_k, the multipliers to act with now.
     #[inline]
     pub fn multipliers(&self) -> &Multipliers {
@@ -528,6 +561,27 @@ mod tests {
         assert!(d.epoch_length() > 80);
         d.set_bound("x", 0.4).unwrap();
         assert_eq!(d.epoch_length(), 10, "changed requirements need not wait");
+    }
+
+    #[test]
+    fn replanned_dynamics_keep_the_total_deficit_and_the_steps() {
+        let schedule = EpochSchedule { start: 10, sufficient: 1000, share: 0.1, horizon: None };
+        let reference = |l: f64| Multipliers::new(vec![l]).unwrap();
+        let d = dynamics(0.5, 1.0, EpochLength::Scheduled(schedule));
+        let mut d = d.with_reference(reference(2.0)).unwrap();
+        (0..1003).for_each(|i| feed(&mut d, f64::from(i % 3 == 0)));
+        d.set_bound("x", 0.6).unwrap();
+        let before = d.deficits()[0];
+        let longer = EpochSchedule { start: 25, ..schedule };
+        d.replan(reference(3.0), 0.25, EpochLength::Scheduled(longer)).unwrap();
+        assert!((d.deficits()[0] - before).abs() < 1e-9, "{before} {:?}", d.deficits());
+        assert_eq!((d.steps(), d.epoch_length(), d.certificate().steps), (1003, 25, 0));
+        assert!((d.gains()[0] * d.window() - 0.25).abs() < 1e-12);
+        d.replan(reference(1.0), 0.25, EpochLength::Fixed(40)).unwrap();
+        assert_eq!(d.epoch_length(), 40);
+        (0..40).for_each(|_| feed(&mut d, 0.6));
+        assert!((d.deficits()[0] - before).abs() < 1e-9);
+        assert!(d.replan(Multipliers::zeros(2), 0.25, EpochLength::Fixed(40)).is_err());
     }
 
     /// The rules for T₀.

@@ -4,7 +4,7 @@ use acrl::{Named, Specification};
 use acrl_exact::{Conflict, Optimum, Solution};
 use serde::{Serialize, Serializer};
 
-use super::SolveResult;
+use super::{PolicyTable, SolveResult};
 
 impl Serialize for SolveResult {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -31,6 +31,7 @@ struct OptimalJson<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     multiplier_ranges: Option<Named<[Option<f64>; 2]>>,
     mixture: Vec<ComponentJson>,
+    policy_table: PolicyTable,
     communicating: bool,
     /// What each end component has of the expected optimum, where there are several.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -91,6 +92,7 @@ impl<'a> OptimalJson<'a> {
                 .iter()
                 .map(|c| ComponentJson { weight: c.weight, values: solved.values(&c.values) })
                 .collect(),
+            policy_table: solved.policy_table(optimum),
             communicating: solved.communicating,
             components: solved.components(),
             complete: solved.complete,

@@ -3,6 +3,7 @@
 mod json;
 mod page;
 mod rounds;
+mod table;
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -18,12 +19,13 @@ use crate::comparison::named_values;
 use crate::control::Control;
 use crate::input::{FiniteProblem, Input};
 use crate::solution_file::SolutionFile;
-use crate::{Error, bail};
+use crate::{Context as _, Error, bail};
 
 pub use self::page::ANALYSIS_STOPPED;
 pub(crate) use self::page::solver_facts;
 pub(crate) use self::rounds::Rounds;
 pub use self::rounds::SolveSettings;
+pub use self::table::{PolicyRow, PolicyTable};
 
 /// The exact solution of a finite problem. Serialises as the object of `acrl solve --json`.
 #[derive(Debug)]
@@ -137,26 +139,24 @@ impl SolveResult {
 
     /// Writes the solution so that `acrl run` can execute it.
     pub fn save_policy(&self, path: &Path) -> Result<(), Error> {
+        let none = || format!("no policy is written to {}", path.display());
+        self.solution_file().with_context(none)?.save(path)
+    }
+
+    /// The solution in the form that is executed, with its model.
+    pub fn solution_file(&self) -> Result<SolutionFile, Error> {
         let Solution::Optimal(optimum) = &self.answer else {
-            bail!("no policy is written to {}: the requirements cannot be met", path.display());
+            bail!("the requirements cannot be met");
         };
         let task = FiniteTask::new(&self.model, &self.specification)?;
         let answer = match &self.almost_sure {
             None if self.communicating => Executable::new(&task, optimum),
-            Some(sure) => Executable::almost_sure(&task, sure).ok_or_else(|| {
-                Error::Input(format!(
-                    "no policy is written to {}: on no policy's paths are the requirements met for sure, and a run is \
-                     one path",
-                    path.display()
-                ))
-            })?,
-            None => bail!(
-                "no policy is written to {}: stopped before the optimum with probability 1 was known",
-                path.display()
-            ),
+            Some(sure) => Executable::almost_sure(&task, sure)
+                .context("on no policy's paths are the requirements met for sure, and a run is one path")?,
+            None => bail!("stopped before the optimum with probability 1 was known"),
         };
-        SolutionFile { model: self.model.clone(), specification: self.specification.clone(), answer }
-            .save(path)
+        let (model, specification) = (self.model.clone(), self.specification.clone());
+        Ok(SolutionFile { model, specification, answer })
     }
 
     /// The sign that turns r₀ back into the user's objective.

@@ -48,6 +48,10 @@ impl SolveResult {
         if optimum.mixture.len() > 1 {
             blocks.push(Block::Heading("Attained by a mixture of deterministic policies".to_owned()));
             blocks.push(Block::Table(self.mixture_table(optimum)));
+            if self.differing_states(optimum) > 0 {
+                blocks.push(Block::Text(format!("{}.", sentence(&self.differing_heading(optimum)))));
+                blocks.push(Block::Table(self.differing_table(optimum, 100)));
+            }
         }
         if self.end_components > 1 {
             blocks.push(Block::Text(self.several_components()));
@@ -137,6 +141,12 @@ impl SolveResult {
         let header = ["requirement", "bound", "all relaxed", "this one alone", "in conflict"];
         Table::new(header, rows, "What the bounds would have to be for the requirements to be met.")
     }
+}
+
+/// A text that begins with a capital letter.
+fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 /// Facts on a page of the exact solver.

@@ -65,6 +65,14 @@ pub(crate) fn run(args: &SolveArgs, output: &mut Output) -> anyhow::Result<ExitS
         Some(path) => output.warn(&format!("infeasible: no policy written to {}", path.display())),
         None => {}
     }
+    match &args.table {
+        Some(path) if solved.feasible() => {
+            solved.write_policy_table(path)?;
+            output.note(&format!("policy table: {}", path.display()));
+        }
+        Some(path) => output.warn(&format!("infeasible: no policy table written to {}", path.display())),
+        None => {}
+    }
     match &solved.answer {
         _ if output.is_json() => output.object(&solved)?,
         Solution::Optimal(optimum) => {
@@ -132,6 +140,11 @@ fn print_optimum(solved: &SolveResult, optimum: &Optimum, output: &mut Output) {
         output.line("");
         output.line("attained by a mixture of deterministic policies:");
         output.table(&solved.mixture_table(optimum));
+        if solved.differing_states(optimum) > 0 {
+            output.line("");
+            output.line(format!("{}:", solved.differing_heading(optimum)));
+            output.table(&solved.differing_table(optimum, 20));
+        }
     }
     if solved.end_components > 1 {
         output.line("");

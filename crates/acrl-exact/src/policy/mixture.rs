@@ -2,6 +2,7 @@
 
 use acrl::mixture::elastic_mixture;
 use acrl::{DualDynamics, FinitePolicy, Multipliers, Rng};
+use serde::{Deserialize, Serialize};
 
 use super::ExecutionPlan;
 use super::plan::{PlannedComponent, mixed};
@@ -43,6 +44,14 @@ impl Division {
 #[derive(Debug, Clone)]
 pub struct MixtureExecutor<'p> {
     plan: &'p ExecutionPlan,
+    state: MixtureState,
+}
+
+/// State of a [`MixtureExecutor`], apart from its plan: plain data, with which
+/// [`MixtureExecutor::resume`] continues bit-identically.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MixtureState {
     component: Option<usize>,
     /// T and D of the present epoch.
     length: u64,
@@ -59,17 +68,24 @@ pub struct MixtureExecutor<'p> {
 impl<'p> MixtureExecutor<'p> {
     /// Executor before its first step.
     pub fn new(plan: &'p ExecutionPlan) -> Self {
-        Self {
-            plan,
-            component: None,
+        let state = MixtureState {
             length: 1,
             window: 1.0,
             deficits: vec![0.0; plan.bounds.len()],
-            turns: Vec::new(),
-            acting: Vec::new(),
-            weights: Vec::new(),
-            left: 0,
-        }
+            ..MixtureState::default()
+        };
+        Self { plan, state }
+    }
+
+    /// Executor that continues from a state; the error states why the state does not fit the plan.
+    pub fn resume(plan: &'p ExecutionPlan, state: MixtureState) -> Result<Self, String> {
+        state.check(plan)?;
+        Ok(Self { plan, state })
+    }
+
+    /// State after the steps so far.
+    pub fn into_state(self) -> MixtureState {
+        self.state
     }
 
     /// Decides on the turns of this epoch.
@@ -78,7 +94,7 @@ impl<'p> MixtureExecutor<'p> {
         let mut usable = vec![true; planned.values.len()];
         let mut kept = vec![false; planned.values.len()];
         let Some(mut best) = self.division(planned, &usable) else {
-            self.left = u64::MAX;
+            self.state.left = u64::MAX;
             return;
         };
         // A turn may not be worth the changes that it brings.
@@ -89,9 +105,9 @@ impl<'p> MixtureExecutor<'p> {
                 None => policies.iter().for_each(|&j| (usable[j], kept[j]) = (true, true)),
             }
         }
-        self.weights = best.weights;
-        self.turns = best.turns;
-        self.turns.reverse();
+        self.state.weights = best.weights;
+        self.state.turns = best.turns;
+        self.state.turns.reverse();
         self.next();
     }
 
@@ -99,13 +115,13 @@ impl<'p> MixtureExecutor<'p> {
     fn division(&self, planned: &PlannedComponent, usable: &[bool]) -> Option<Division> {
         let numbers: Vec<usize> = (0..usable.len()).filter(|&j| usable[j]).collect();
         let values: Vec<&[f64]> = numbers.iter().map(|&j| &planned.values[j][..]).collect();
-        let length = self.length as f64;
+        let length = self.state.length as f64;
         let mut missing = planned.missing.clone();
         let mut best = None;
         // What changes of policy miss depends on the shares, and the other way round.
         for _ in 0..ROUNDS {
             let target = |(i, c): (usize, &f64)| {
-                c + (self.deficits[i] + planned.margin[i]) / self.window + missing[i + 1] / length
+                c + (self.state.deficits[i] + planned.margin[i]) / self.state.window + missing[i + 1] / length
             };
             let targets: Vec<f64> = self.plan.bounds.iter().enumerate().map(target).collect();
             let solved = elastic_mixture(&values, &targets, &self.plan.prices)?;
@@ -134,7 +150,7 @@ impl<'p> MixtureExecutor<'p> {
     /// Groups of policies that take turns and their steps, beginning near the policies that act now.
     fn turns(&self, planned: &PlannedComponent, weights: &[f64]) -> Vec<Turn> {
         let mut groups = planned.groups(weights);
-        let way = |group| planned.between(&self.acting, group, weights, |j, l| planned.travel[j][l]);
+        let way = |group| planned.between(&self.state.acting, group, weights, |j, l| planned.travel[j][l]);
         if let (Some(first), Some(last)) = (groups.first(), groups.last())
             && way(last) < way(first)
         {
@@ -144,7 +160,7 @@ impl<'p> MixtureExecutor<'p> {
         let (mut until, mut taken) = (0.0, 0);
         let mut turns = Vec::new();
         for group in groups {
-            until += share(&group) * self.length as f64;
+            until += share(&group) * self.state.length as f64;
             let steps = (until.round() as u64).saturating_sub(taken);
             taken += steps;
             if steps > 0 {
@@ -156,7 +172,7 @@ impl<'p> MixtureExecutor<'p> {
 
     /// Expected steps on the way to each turn.
     fn ways(&self, planned: &PlannedComponent, division: &Division) -> Vec<f64> {
-        let before = std::iter::once(&self.acting).chain(division.turns.iter().map(|(group, _)| group));
+        let before = std::iter::once(&self.state.acting).chain(division.turns.iter().map(|(group, _)| group));
         let changes = before.zip(&division.turns);
         let way = |(from, (to, _)): (&Vec<usize>, &Turn)| {
             planned.between(from, to, &division.weights, |j, l| planned.travel[j][l])
@@ -182,7 +198,7 @@ impl<'p> MixtureExecutor<'p> {
             return planned.missing.clone();
         }
         let mut missing = vec![0.0; planned.missing.len()];
-        let mut from = &self.acting;
+        let mut from = &self.state.acting;
         for (group, _) in &division.turns {
             for (i, missing) in missing.iter_mut().enumerate() {
                 *missing +=
@@ -195,12 +211,12 @@ impl<'p> MixtureExecutor<'p> {
 
     /// Starts the next turn; the last one goes on if none is left.
     fn next(&mut self) {
-        match self.turns.pop() {
+        match self.state.turns.pop() {
             Some((group, steps)) => {
-                self.acting = group;
-                self.left = steps;
+                self.state.acting = group;
+                self.state.left = steps;
             }
-            None => self.left = u64::MAX,
+            None => self.state.left = u64::MAX,
         }
     }
 }
@@ -212,33 +228,54 @@ fn shortest(division: &Division, kept: &[bool]) -> Option<Vec<usize>> {
     shortest.map(|(group, _)| group.clone())
 }
 
+impl MixtureState {
+    /// Tests that the state fits a plan; the error states why not.
+    fn check(&self, plan: &ExecutionPlan) -> Result<(), String> {
+        let unfit = |what: &str| Err(format!("the state does not fit the plan: {what}"));
+        if self.deficits.len() != plan.bounds.len()
+            || self.window.is_nan()
+            || self.window <= 0.0
+            || self.length == 0
+        {
+            return unfit("its deficits or its epoch");
+        }
+        let Some(component) = self.component else { return Ok(()) };
+        let policies = plan.components.get(component).map_or(0, |planned| planned.values.len());
+        let mut used = self.turns.iter().flat_map(|(group, _)| group).chain(&self.acting);
+        if self.weights.len() != policies || used.any(|&j| j >= policies) {
+            return unfit(&format!("its {} policies, expected {policies}", self.weights.len()));
+        }
+        Ok(())
+    }
+}
+
 impl FinitePolicy for MixtureExecutor<'_> {
     #[inline]
     fn act(&mut self, state: usize, _: &Multipliers, rng: &mut Rng) -> usize {
         let plan = self.plan;
-        if self.component.is_none() {
-            self.component = plan.settle(state);
-            match self.component {
+        if self.state.component.is_none() {
+            self.state.component = plan.settle(state);
+            match self.state.component {
                 Some(component) => self.resolve(component),
                 None => return plan.journey.get(state).map_or(0, |&action| action as usize),
             }
         }
-        if self.left == 0 {
+        if self.state.left == 0 {
             self.next();
         }
-        self.left -= 1;
-        let Some(&first) = self.acting.first() else { return 0 };
+        self.state.left -= 1;
+        let Some(&first) = self.state.acting.first() else { return 0 };
         let action = plan.policies[first][state];
-        if self.acting[1..].iter().all(|&j| plan.policies[j][state] == action) {
+        if self.state.acting[1..].iter().all(|&j| plan.policies[j][state] == action) {
             return action as usize;
         }
         self.draw(state, rng)
     }
 
     fn begin_epoch(&mut self, dynamics: &DualDynamics) {
-        (self.length, self.window) = (dynamics.epoch_length(), dynamics.window());
-        self.deficits = dynamics.deficits();
-        if let Some(component) = self.component {
+        (self.state.length, self.state.window) = (dynamics.epoch_length(), dynamics.window());
+        self.state.deficits = dynamics.deficits();
+        if let Some(component) = self.state.component {
             self.resolve(component);
         }
     }
@@ -248,19 +285,22 @@ impl MixtureExecutor<'_> {
     /// Action of one of the acting policies, drawn with the odds w_j x_j(s).
     fn draw(&self, state: usize, rng: &mut Rng) -> usize {
         let plan = self.plan;
-        let occupancy = &plan.components[self.component.unwrap_or(0)].occupancy;
-        let odds = |&j: &usize| self.weights[j] * occupancy.get(j).map_or(0.0, |x| x[state]);
-        let total: f64 = self.acting.iter().map(odds).sum();
+        let occupancy = &plan.components[self.state.component.unwrap_or(0)].occupancy;
+        let odds = |&j: &usize| self.state.weights[j] * occupancy.get(j).map_or(0.0, |x| x[state]);
+        let total: f64 = self.state.acting.iter().map(odds).sum();
         let chosen = if total > 0.0 {
             let mut u = rng.uniform() * total;
-            let drawn = self.acting.iter().find(|j| {
+            let drawn = self.state.acting.iter().find(|j| {
                 u -= odds(j);
                 u < 0.0
             });
-            drawn.or(self.acting.last())
+            drawn.or(self.state.acting.last())
         } else {
             // On the way to states that the policies share.
-            self.acting.iter().max_by(|&&a, &&b| self.weights[a].total_cmp(&self.weights[b]))
+            self.state
+                .acting
+                .iter()
+                .max_by(|&&a, &&b| self.state.weights[a].total_cmp(&self.state.weights[b]))
         };
         chosen.map_or(0, |&j| plan.policies[j][state] as usize)
     }

@@ -12,6 +12,6 @@ mod redirect;
 pub(crate) use deterministic::DeterministicPolicy;
 pub use exact::ExactPolicy;
 pub use executable::{Executable, ExecutableComponent, SETTLE};
-pub use mixture::MixtureExecutor;
+pub use mixture::{MixtureExecutor, MixtureState};
 pub use plan::{ExecutionPlan, PlanOptions, Realisation};
 pub use redirect::redirect_slow_states;
