@@ -6,9 +6,10 @@ use acrl::{
     Agent, EpochLength, Event, FiniteCmdp, Multipliers, Objective, Requirement, Rng, Simulator,
     Specification, execute,
 };
+use acrl_envs::{Power, PowerParameters};
 use acrl_exact::{
-    Executable, ExecutionPlan, FiniteTask, MixtureExecutor, PlanOptions, Realisation, SolveOptions,
-    almost_sure_observed, maximise,
+    Executable, ExecutionPlan, FiniteTask, MixtureExecutor, PlanOptions, Realisation, Solution, SolveOptions,
+    almost_sure_observed, maximise, solve,
 };
 
 /// Kind of random model.
@@ -195,13 +196,25 @@ fn run(family: Family, seed: u64, steps: u64) -> Outcome {
             break (model, drawn);
         }
     };
+    outcome(family, (&model, &specification), (&answer, optimum), Some(steps), steps, &mut rng)
+}
+
+/// One run of `steps` steps; `known` is the number that the plan knows.
+fn outcome(
+    family: Family,
+    (model, specification): (&FiniteCmdp, &Specification),
+    (answer, optimum): (&Executable, f64),
+    known: Option<u64>,
+    steps: u64,
+    rng: &mut Rng,
+) -> Outcome {
     let m = specification.requirements().len();
-    let task = FiniteTask::new(&model, &specification).unwrap();
+    let task = FiniteTask::new(model, specification).unwrap();
     let tolerances: Vec<f64> = task.bounds().iter().map(|c| 0.01 * c.abs()).collect();
     let plan = ExecutionPlan::new(
         &task,
-        &answer,
-        &PlanOptions { steps: Some(steps), realisation: None, tolerances: &tolerances },
+        answer,
+        &PlanOptions { steps: known, realisation: None, tolerances: &tolerances },
     )
     .unwrap();
     let mut agent = Agent::builder(specification.requirements().to_vec())
@@ -211,13 +224,12 @@ fn run(family: Family, seed: u64, steps: u64) -> Outcome {
         .reference(Multipliers::new(plan.multipliers().to_vec()).unwrap())
         .build()
         .unwrap();
-    let mut simulator = Simulator::new(&model, specification.clone()).unwrap();
+    let mut simulator = Simulator::new(model, specification.clone()).unwrap();
     let mut policy = MixtureExecutor::new(&plan);
-    let execution =
-        execute(&mut simulator, &mut policy, &mut agent, steps, &mut rng, &mut |_: &Event<'_>| {
-            ControlFlow::Continue(())
-        })
-        .unwrap();
+    let execution = execute(&mut simulator, &mut policy, &mut agent, steps, rng, &mut |_: &Event<'_>| {
+        ControlFlow::Continue(())
+    })
+    .unwrap();
     let averages = execution.averages.as_slice();
     let short = |i: usize| (task.bounds()[i] - averages[i + 1]) / task.bounds()[i].abs();
     Outcome {
@@ -284,4 +296,34 @@ fn random_models_in_two_million_steps() {
     );
     println!("{summary}");
     assert!(gap <= 0.002 && worst <= 0.02 && shortfall <= 0.01, "{summary}");
+}
+
+/// The gaps of `power` where the number of steps is not known beforehand, from several seeds.
+fn open_ended_power(seeds: u64, steps: u64) -> Vec<Outcome> {
+    let power = Power::new(PowerParameters::default()).unwrap();
+    let (model, specification) = (power.model().unwrap(), power.specification().unwrap());
+    let task = FiniteTask::new(&model, &specification).unwrap();
+    let best = solve(&task, &SolveOptions::default(), &mut |_| ControlFlow::Continue(())).unwrap();
+    let Solution::Optimal(best) = best else { panic!("infeasible") };
+    let answer = Executable::new(&task, &best);
+    let run = |seed: u64| {
+        let (mut rng, of) = (Rng::stream(seed, 0), (&answer, answer.values()[0]));
+        let o = outcome(Family::NearlyDecomposable, (&model, &specification), of, None, steps, &mut rng);
+        println!("{seed:4} gap {:+.3} % shortfall {:+.3} %", 100.0 * o.gap, 100.0 * o.shortfall);
+        o
+    };
+    (0..seeds).map(run).collect()
+}
+
+#[test]
+fn power_without_a_known_end() {
+    let all = open_ended_power(2, 2_000_000);
+    assert!(all.iter().all(|o| o.gap <= 0.15 && o.shortfall <= 0.01), "{all:?}");
+}
+
+#[test]
+#[ignore = "five times twenty million steps"]
+fn power_without_a_known_end_in_twenty_million_steps() {
+    let all = open_ended_power(5, 20_000_000);
+    assert!(all.iter().all(|o| o.gap <= 0.025 && o.shortfall <= 0.01), "{all:?}");
 }
