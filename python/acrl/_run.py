@@ -244,11 +244,11 @@ class Run(Result):
             return "no requirements"
         if self.verdict == "satisfied":
             return "all requirements satisfied"
-        count = {verdict: 0 for verdict in ("satisfied", "within_tolerance", "violated")}
-        for entry in self.requirements.values():
-            count[entry.verdict] += 1
-        parts = [f"{number} {verdict.replace('_', ' ')}" for verdict, number in count.items() if number]
-        return f"of {len(self.requirements)} requirements {', '.join(parts)}"
+        verdicts = [entry.verdict for entry in self.requirements.values()]
+        if violated := verdicts.count("violated"):
+            return f"{violated} of {len(verdicts)} requirements violated"
+        satisfied, within = verdicts.count("satisfied"), verdicts.count("within_tolerance")
+        return f"{satisfied} of {len(verdicts)} requirements satisfied, {within} within tolerance"
 
     def _repr_html_(self) -> str:
         rows: list[list[str | bool | float | None]] = []

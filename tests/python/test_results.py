@@ -85,7 +85,7 @@ def test_a_model_of_arrays_runs() -> None:
     assert not hard
     assert hard.diagnosis.verdict == "infeasible"
     assert hard.diagnosis.names == ("a", "b")
-    assert repr(hard).startswith("<acrl.Run 0 of 2 requirements met (infeasible): a 0.5")
+    assert repr(hard).startswith("<acrl.Run 2 of 2 requirements violated (infeasible): a 0.5")
 
 
 def test_history_ends_at_the_final_averages(monitoring: acrl.Run) -> None:

@@ -5,7 +5,7 @@ use acrl::{FiniteCmdp, Multipliers, Values};
 
 use super::{Column, ColumnPolicy, Priced, PricingOracle, Request};
 use crate::evaluation::chain::Chain;
-use crate::tolerances::{BIAS_ROUNDING, GAIN_ROUNDING, TIE};
+use crate::tolerances::{BIAS_ROUNDING, GAIN_ROUNDING, RESIDUAL_ROUNDING, TIE};
 use crate::tuning::{POLICY_ITERATIONS, STAGE_REPETITIONS};
 use crate::vector::{dot, largest};
 use crate::{FiniteTask, Singular, SolveError};
@@ -204,8 +204,12 @@ impl Maximiser {
         let (low, high) = states()
             .fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), s| (l.min(self.gain[s]), h.max(self.gain[s])));
         let pairs = || states().flat_map(|s| model.choices(s).map(move |c| (s, c)));
+        // The difference of two biases of this size is rounded.
+        let size: Vec<f64> = self.bias.iter().map(|h| RESIDUAL_ROUNDING * h.abs()).collect();
         let advance = |(s, c): (usize, usize)| {
-            task.weighted_reward(c, &self.weights) + model.expectation(c, &self.bias) - self.bias[s]
+            let moved =
+                task.weighted_reward(c, &self.weights) + model.expectation(c, &self.bias) - self.bias[s];
+            moved + model.expectation(c, &size) + size[s]
         };
         if high - low <= BIAS_ROUNDING * scale {
             // One gain for all: r_a + P_a h − h bounds it directly.
