@@ -101,7 +101,8 @@ class Reproduction(Result):
         figures = tuple(drawn(entry) for entry in data["figures"])
         claims = tuple(claim(entry) for entry in data["claims"])
         # Results of earlier versions have no errata.
-        since = {"errata": 0, "headline": f"{data['passed']} reproduced, {data['deviates']} deviate, {data['failed']} fail"}
+        passed, deviates, failed = (data[key] for key in ("passed", "deviates", "failed"))
+        since = {"errata": 0, "headline": f"{passed} reproduced, {deviates} deviate, {failed} fail"}
         return cls(**{**since, **data, "figures": figures, "claims": claims}, _data=data, _page=page)
 
     def __bool__(self) -> bool:
@@ -118,7 +119,8 @@ class Reproduction(Result):
 
     def _repr_html_(self) -> str:
         rows = [[c.says, c.id, c.figure or "", c.verdict] for c in self.claims]
-        return html_table(self.headline, f"(report in {self.folder})", ["the paper says", "claim", "figure", "verdict"], rows)
+        header = ["the paper says", "claim", "figure", "verdict"]
+        return html_table(self.headline, f"(report in {self.folder})", header, rows)
 
     def __repr__(self) -> str:
         return f"<acrl.Reproduction {self.headline}; report in {self.folder!r}>"

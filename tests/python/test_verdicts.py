@@ -4,10 +4,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+import acrl
 import numpy as np
 import pytest
-
-import acrl
 
 TABLE = json.loads((Path(__file__).parent.parent / "verdicts.json").read_text())
 
@@ -29,7 +28,7 @@ def test_run_agrees_with_the_table(case: dict[str, Any]) -> None:
 def test_agent_without_knowledge_of_worse_averages_agrees(case: dict[str, Any]) -> None:
     requirements = [getattr(acrl, side)(f"r{i}", bound) for i, (side, bound) in enumerate(case["bounds"])]
     scale = abs(case["good"] - case["bad"])
-    agent = acrl.Agent(lambda obs, multipliers: 0, requirements, scales=[scale] * len(requirements), epoch=1)
+    agent = acrl.Agent(lambda *_: 0, requirements, scales=[scale] * len(requirements), epoch=1)
     assert all(entry.verdict == "violated" for entry in agent.certificate.values()), "before the first step"
     for _ in range(case["steps"]):
         agent.observe([case["good"]] * len(requirements))

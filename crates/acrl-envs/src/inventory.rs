@@ -23,7 +23,7 @@
 //! # Rewards
 //!
 //! `cost`: `order_cost` + q · `unit_cost` for q > 0, 0 for q = 0. `served`: the expected share of the
-//! demand that is served, E[min(y, D)]/E[D], whose average is the fill rate. `stock`: s, the units left
+//! demand that is served, E min(y, D) / E D, whose average is the fill rate. `stock`: s, the units left
 //! over from the period before.
 //!
 //! # Requirements
