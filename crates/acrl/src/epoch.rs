@@ -40,7 +40,7 @@ impl EpochLength {
 ///   from step s = `start`/κ on, so that epochs which cost d each lose O(d ln n/n) of the objective on average.
 /// - with a horizon of N steps it is the same with N for t, until the end comes closer: then half of what remains,
 ///   but at least `start`. So the last epochs correct what the earlier ones have missed, and N is the end of an epoch.
-///   There are at most 1 + 1/ε + log₂(N/`start`) + 2 epochs.
+///   There are at most 2/ε + log₂(N/`start`) + 3 epochs.
 ///
 /// The gain is α = η/[`window`](Self::window): what is missing is made up for within the steps that remain, or a share
 /// of those taken (the rates of "re-solving"; Jasin & Kumar 2012), so that chance moves behaviour as little as possible.
@@ -68,7 +68,7 @@ impl EpochSchedule {
     pub fn length(&self, step: u64, since: u64) -> u64 {
         let start = self.start.max(1);
         let share = |n: u64| {
-            let least = (Self::LEAST_SHARE * n as f64) as u64;
+            let least = (Self::LEAST_SHARE * n as f64).ceil() as u64;
             self.sufficient.max(least).min((self.share * n as f64) as u64)
         };
         match self.horizon {
@@ -185,7 +185,7 @@ mod tests {
                 epochs += 1.0;
             }
             let halvings = (horizon as f64 / start as f64).log2().max(0.0);
-            prop_assert!(epochs <= 1.0 / EpochSchedule::LEAST_SHARE + halvings + 3.0, "{epochs}");
+            prop_assert!(epochs <= 2.0 / EpochSchedule::LEAST_SHARE + halvings + 3.0, "{epochs}");
             let enough = (sufficient as f64).min(share * horizon as f64).max(1.0);
             prop_assert!(epochs <= horizon as f64 / enough.floor() + halvings + 3.0, "{epochs}");
         }
