@@ -114,6 +114,7 @@ class Training:
         requirements: Requirement | Iterable[Requirement],
         objective: Objective | str | None = None,
         rewards: RewardSpec | None = None,
+        learner: Literal["ppo"] = "ppo",
         total_steps: int = 1_000_000,
         seed: int = 0,
         num_envs: int | None = None,
@@ -166,6 +167,7 @@ class Training:
             scales=[given.get(name) for name in self._reward_names],
             spaces=json.dumps(spaces),
             size=(len(self._envs), int(total_steps)),
+            learner=learner,
             settings=json.dumps(_validated_settings(settings or {})),
             seed=self._seed,
         )
@@ -208,7 +210,7 @@ class Training:
         """A rollout, and the update with it."""
         envs, trainer = self._envs, self._trainer
         obs = envs.reset() if self._observations is None else self._observations
-        while not trainer.rollout_is_full:
+        while not trainer.update_is_due:
             step = envs.step(trainer.act(obs))
             obs = step.observations
             trainer.observe(step.rewards, obs, step.final_observations, step.terminated, step.truncated, step.mask)

@@ -108,13 +108,13 @@ def test_discounted_criterion_meets_requirements() -> None:
     agent = run(discounted, "box", WANTED, 20_000)
     assert all(found.met for found in agent.certificate.values()), agent.certificate
     wrong: Any = {"criterion": "median"}
-    with pytest.raises(acrl.InputError, match="unknown variant `median`"):
+    with pytest.raises(acrl.InputError, match="the setting 'criterion' is \"median\", expected one of"):
         acrl.train(Fields, requirements=WANTED, total_steps=2048, settings=wrong)
 
 
 def test_settings_and_their_defaults_match_the_learner() -> None:
     table = dict(re.findall(r"^ *\| (\w+) \| ([^|]+) \|", acrl.Settings.__doc__ or "", re.MULTILINE))
-    defaults = json.loads(acrl._acrl.default_settings(16, 2048))
+    defaults = json.loads(acrl._acrl.default_settings("ppo", 16, 2048))
     # Arguments of acrl.train, and one that environments of Python do not have.
     arguments = {"num_envs": 16, "total_steps": 2048, "action_repeat": 1}
     assert {name: defaults.pop(name) for name in arguments} == arguments

@@ -15,6 +15,14 @@ pub enum LearnError {
         /// Its range.
         expected: String,
     },
+    /// A setting that the learner does not have.
+    #[error("settings: unknown '{name}', expected {known}")]
+    UnknownSetting {
+        /// Its name.
+        name: String,
+        /// The names of the learner's settings.
+        known: String,
+    },
     /// A `[train]` section with a wrong value.
     #[error(transparent)]
     Section(#[from] acrl_envs::ProblemError),

@@ -221,6 +221,13 @@ words! {
 }
 
 words! {
+    /// The algorithm that trains in environments that the caller steps.
+    ExternalLearner, "learner",
+    /// Proximal policy optimisation.
+    Ppo = "ppo",
+}
+
+words! {
     /// The method: one policy for all multipliers, or a baseline.
     Method, "method",
     /// Algorithm 1: one policy for all multipliers.

@@ -9,7 +9,7 @@
 //! | `Agent` | [`acrl::Agent`] with a policy, behind a lock |
 //! | `PolicyFile` | [`acrl_learn::PolicyFile`] with a pool of actors, without the interpreter's lock while they act |
 //! | `SolvedPolicy` | [`acrl_app::SolutionFile`], frozen |
-//! | `Trainer`, `Evaluation` | [`acrl_learn::ExternalPpo`], [`acrl_learn::ExternalEvaluation`]: Python steps the environment |
+//! | `Trainer`, `Evaluation` | [`acrl_learn::ExternalTraining`], [`acrl_learn::ExternalEvaluation`]: Python steps the environment |
 //! | `Model`, `solve`, `sweep` | [`acrl::FiniteCmdp`], [`acrl_app::solve`], [`acrl_app::sweep`] |
 //! | `ExternalRun` | [`acrl_app::ExternalRun`]: Python steps the environments |
 //! | `run`, `compare`, `reproduce`, `main` | those of [`acrl_app`], `acrl_paper` and (feature `program`) `acrl_cli` |

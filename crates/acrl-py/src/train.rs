@@ -8,7 +8,7 @@ use acrl_envs::{External, ExternalAction, ExternalParameters, ExternalReward, Pr
 use acrl_files::{RunFolder, checkpoint};
 use acrl_learn::ppo::StepResult;
 use acrl_learn::{
-    ExternalEvaluation, ExternalPpo, LearnError, PolicyFile, PpoConfig, TrainedPolicy, TrainingRecord,
+    ExternalEvaluation, ExternalLearner, ExternalTraining, LearnError, PolicyFile, TrainedPolicy, TrainingRecord,
 };
 use numpy::ndarray::Array2;
 use numpy::{IntoPyArray as _, PyArray1, PyArray2, PyReadonlyArray1, PyReadonlyArray2, ToPyArray as _};
@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::arrays::rows;
-use crate::errors::{DivergedError, InputError, file, input, lock};
+use crate::errors::{DivergedError, InputError, UnknownNameError, file, input, lock};
 use crate::specification::{Objective, Requirement};
 
 /// The kind of checkpoint that such a training writes.
@@ -44,7 +44,7 @@ struct State {
     requirements: Vec<acrl::Requirement>,
     seed: u64,
     seconds: f64,
-    training: ExternalPpo,
+    training: ExternalTraining,
     /// Bytes of the caller: the environments, if they can be pickled with their states.
     kept: Vec<u8>,
 }
@@ -65,6 +65,7 @@ impl Trainer {
         scales: Vec<Option<f64>>,
         spaces: String,
         size: (usize, u64),
+        learner: &str,
         settings: &str,
         seed: u64,
     ) -> PyResult<Self> {
@@ -89,8 +90,9 @@ impl Trainer {
         let given: Vec<bool> = scales.iter().map(Option::is_some).collect();
         let environment = External::new(description.clone()).map_err(input)?;
         let task = VecTask::new(&environment, specification.clone()).map_err(input)?;
-        let config = config(PpoConfig::external(size.0, size.1), settings)?;
-        let training = ExternalPpo::new(&task, &ranges, &given, config, seed).map_err(input)?;
+        let (learner, settings) = (learner.parse::<ExternalLearner>().map_err(input)?, object(settings)?);
+        let training = ExternalTraining::new(learner, &task, (&ranges, &given), size, &settings, seed);
+        let training = training.map_err(learn_error)?;
         let state = State {
             description,
             objective: specification.objective().cloned(),
@@ -149,12 +151,11 @@ impl Trainer {
 
     /// True when it is time to update.
     #[getter]
-    fn rollout_is_full(&self) -> bool {
-        lock(&self.0).state.training.rollout_is_full()
+    fn update_is_due(&self) -> bool {
+        lock(&self.0).state.training.update_is_due()
     }
 
-    /// Updates the networks with the rollout and returns its metrics; `None` after the first rollout, in which
-    /// observations and rewards are only measured.
+    /// Updates the networks and returns the metrics of an iteration that this completes.
     fn update<'py>(
         &self,
         py: Python<'py>,
@@ -170,10 +171,7 @@ impl Trainer {
             }
             metrics
         });
-        let metrics = updated.map_err(|error| match error {
-            LearnError::Diverged { .. } => DivergedError::new_err(error.to_string()),
-            other => input(other),
-        })?;
+        let metrics = updated.map_err(learn_error)?;
         metrics.map(|metrics| named(py, &metrics)).transpose()
     }
 
@@ -238,7 +236,7 @@ impl Trainer {
                         (state.objective == fresh.objective, "another objective"),
                         (state.requirements == fresh.requirements, "other requirements"),
                         (state.seed == fresh.seed, "another seed"),
-                        (state.training.settings() == fresh.training.settings(), "other settings or steps"),
+                        (state.training.same_settings(&fresh.training), "another learner, other settings or steps"),
                     ];
                     if let Some((_, what)) = same.iter().find(|(same, _)| !same) {
                         return Err(InputError::new_err(format!(
@@ -291,7 +289,7 @@ impl Trainer {
     /// Begins to evaluate the policy as it is now.
     fn evaluation(&self) -> Evaluation {
         let inner = lock(&self.0);
-        let evaluation = ExternalEvaluation::new(&inner.state.training, inner.state.seed);
+        let evaluation = inner.state.training.evaluation(inner.state.seed);
         Evaluation { evaluation: Mutex::new(evaluation), rewards: inner.state.description.reward.len() }
     }
 
@@ -317,7 +315,7 @@ impl Inner {
     }
 
     fn num_envs(&self) -> usize {
-        self.state.training.settings().num_envs
+        self.state.training.num_envs()
     }
 
     /// The policy file as bytes.
@@ -346,7 +344,7 @@ impl Inner {
             reward_sample: training.reward_sample().clone(),
             execution_defaults: evaluation.execution_defaults(&task),
             training: TrainingRecord {
-                learner: "ppo".to_owned(),
+                learner: training.learner().name().to_owned(),
                 method: acrl_learn::Training::A_CRL.to_owned(),
                 steps,
                 seed: *seed,
@@ -454,24 +452,25 @@ fn reward(name: String, unit: f64) -> ExternalReward {
     ExternalReward { name, low: 0.0, high: unit }
 }
 
-/// A configuration with some settings replaced by those of a JSON object.
-fn config(defaults: PpoConfig, settings: &str) -> PyResult<PpoConfig> {
-    let wrong = |error: serde_json::Error| InputError::new_err(format!("settings: {error}"));
-    let given: Map<String, Value> = serde_json::from_str(settings).map_err(wrong)?;
-    let mut all = serde_json::to_value(defaults).map_err(wrong)?;
-    if let Some(all) = all.as_object_mut() {
-        all.extend(given);
-    }
-    serde_json::from_value(all).map_err(wrong)
+/// The settings of a JSON object.
+fn object(settings: &str) -> PyResult<Map<String, Value>> {
+    serde_json::from_str(settings).map_err(|error| InputError::new_err(format!("settings: {error}")))
 }
 
-/// The default settings of a training as JSON, by name.
+/// An error of a learner.
+fn learn_error(error: LearnError) -> PyErr {
+    match error {
+        LearnError::Diverged { .. } => DivergedError::new_err(error.to_string()),
+        LearnError::UnknownSetting { .. } => UnknownNameError::new_err(error.to_string()),
+        other => input(other),
+    }
+}
+
+/// The default settings of a learner as JSON, by name.
 #[pyfunction]
-pub(crate) fn default_settings(num_envs: usize, total_steps: u64) -> PyResult<String> {
-    let wrong = |error: serde_json::Error| InputError::new_err(format!("settings: {error}"));
-    let all = serde_json::to_value(PpoConfig::external(num_envs, total_steps)).map_err(wrong)?;
-    let Value::Object(all) = all else { return Ok(String::new()) };
-    serde_json::to_string(&all).map_err(wrong)
+pub(crate) fn default_settings(learner: &str, num_envs: usize, total_steps: u64) -> PyResult<String> {
+    let learner = learner.parse::<ExternalLearner>().map_err(input)?;
+    Ok(ExternalTraining::defaults(learner, num_envs, total_steps).to_string())
 }
 
 fn named<'py>(py: Python<'py>, values: &Named<f64>) -> PyResult<Bound<'py, PyDict>> {
