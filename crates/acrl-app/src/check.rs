@@ -1,4 +1,5 @@
-//! Checking the assumptions and guarantees of the theorems for a finite problem.
+//! Checking the assumptions and guarantees of the theorems for a finite problem, and what the library of a trained
+//! policy says about requirements.
 
 use std::ops::ControlFlow;
 
@@ -8,6 +9,7 @@ use acrl_exact::assumptions::{Assumptions, EpochBias};
 use acrl_exact::{Conflict, ExactPolicy, FiniteTask, Optimum, Slack, Solution, SolveOptions, solve};
 use serde::Serialize;
 
+use crate::check_policy::{PolicyCheckReport, check_policy};
 use crate::comparison::named_values;
 use crate::input::{FiniteProblem, Input, apply};
 use crate::options::ExecutionOptions;
@@ -30,8 +32,37 @@ pub struct CheckOptions {
     pub max_suboptimality: f64,
 }
 
-/// Checks the assumptions of the theorems for a finite problem. `name` is the input's name in messages.
-pub fn check(name: &str, input: Input, options: &CheckOptions) -> Result<CheckReport, Error> {
+/// The result of [`check`], which serialises as the object of `acrl check --json`.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub enum Check {
+    /// Of a finite problem.
+    Model(Box<CheckReport>),
+    /// Of a trained policy.
+    Policy(Box<PolicyCheckReport>),
+}
+
+impl Check {
+    /// True if the requirements can be met, as far as is known.
+    pub fn feasible(&self) -> bool {
+        match self {
+            Self::Model(report) => report.feasible,
+            Self::Policy(report) => report.feasible,
+        }
+    }
+}
+
+/// Checks the assumptions of the theorems for a finite problem, or the requirements against the library of a trained
+/// policy. `name` is the input's name in messages.
+pub fn check(name: &str, input: Input, options: &CheckOptions) -> Result<Check, Error> {
+    if let Input::Policy(policy) = input {
+        let report = check_policy(*policy, &options.execution, options.seed)?;
+        return Ok(Check::Policy(Box::new(report)));
+    }
+    check_model(name, input, options).map(|report| Check::Model(Box::new(report)))
+}
+
+fn check_model(name: &str, input: Input, options: &CheckOptions) -> Result<CheckReport, Error> {
     let mut problem = FiniteProblem::of(name, input)?;
     apply(&mut problem.run, &options.execution, options.seed);
     if problem.specification.requirements().is_empty() {
@@ -71,7 +102,7 @@ fn visit(problem: &FiniteProblem, task: &FiniteTask<'_>) -> Result<(Vec<Multipli
     Ok((visited.into(), run.epoch))
 }
 
-/// The result of [`check`], which serialises as the object of `acrl check --json`. Slacks, B², ε and β are in units
+/// The check of a finite problem. Slacks, B², ε and β are in units
 /// of the rewards' ranges; multipliers are shadow prices, as in the result of [`solve`](fn@crate::solve).
 #[derive(Debug, Serialize)]
 pub struct CheckReport {

@@ -9,7 +9,7 @@
 //! | the same in an environment that the caller steps | [`ExternalRun`] | [`Run`] |
 //! | training of a policy | [`train`](fn@train) | [`TrainResult`] |
 //! | comparison of methods | [`compare`](fn@compare) | [`Comparison`] |
-//! | assumptions and guarantees | [`check`](fn@check) | [`CheckReport`] |
+//! | assumptions and guarantees | [`check`](fn@check) | [`Check`] |
 //! | the demo | [`demo`](fn@demo) | [`Demo`] |
 //! | bundled problems | [`problems`](fn@problems), [`init`] | [`BundledProblem`] |
 //! | a page in the browser | [`Viewer`] | |
@@ -31,6 +31,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod check;
+pub mod check_policy;
 mod compare;
 mod compare_continuous;
 mod comparison;
@@ -57,7 +58,8 @@ mod train;
 #[cfg(feature = "view")]
 mod view;
 
-pub use check::{CheckOptions, CheckReport, check};
+pub use check::{Check, CheckOptions, CheckReport, check};
+pub use check_policy::PolicyCheckReport;
 pub use compare::{CompareOptions, compare};
 pub use comparison::{Comparison, MethodEntry};
 pub use control::{Control, Progress, Stop};

@@ -163,6 +163,7 @@ The exit status is 1 if a claim fails; an erratum of the paper or a deviation is
     #[command(after_help = "\
 Examples:
   acrl check monitoring
+  acrl check policy.safetensors --require 'blue>=0.4'   (a trained policy, another bound)
   acrl check model.drn --maximize r0 --require 'r1>=0.2' --max-suboptimality 0.01")]
     Check(CheckArgs),
 
@@ -200,6 +201,9 @@ Examples:
 }
 
 /// The input of verbs on finite problems.
+const CHECKED: &str = "A finite problem or model (.toml, .drn, .npz, or a bundled problem's name): the assumptions and \
+                       guarantees of the theorems; or a policy of 'acrl train': what its library says about the requirements";
+
 const FINITE: &str = "A problem file (.toml) with a finite environment or model, a model in Storm's explicit format \
                       (.drn) or as NumPy and SciPy arrays (.npz), or a bundled problem's name";
 
@@ -463,7 +467,7 @@ pub(crate) struct ReproduceArgs {
 
 /// `acrl check`.
 #[derive(Debug, Args)]
-#[command(mut_arg("input", |input| input.value_name("PROBLEM|MODEL").help(FINITE)))]
+#[command(mut_arg("input", |input| input.value_name("PROBLEM|MODEL|POLICY").help(CHECKED)))]
 pub(crate) struct CheckArgs {
     #[command(flatten)]
     pub(crate) source: Source,

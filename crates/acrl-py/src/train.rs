@@ -8,7 +8,8 @@ use acrl_envs::{External, ExternalAction, ExternalParameters, ExternalReward, Pr
 use acrl_files::{RunFolder, checkpoint};
 use acrl_learn::ppo::StepResult;
 use acrl_learn::{
-    ExternalEvaluation, ExternalLearner, ExternalTraining, LearnError, PolicyFile, TrainedPolicy, TrainingRecord,
+    ExternalEvaluation, ExternalLearner, ExternalTraining, LearnError, PolicyFile, TrainedPolicy,
+    TrainingRecord,
 };
 use numpy::ndarray::Array2;
 use numpy::{IntoPyArray as _, PyArray1, PyArray2, PyReadonlyArray1, PyReadonlyArray2, ToPyArray as _};
@@ -236,7 +237,10 @@ impl Trainer {
                         (state.objective == fresh.objective, "another objective"),
                         (state.requirements == fresh.requirements, "other requirements"),
                         (state.seed == fresh.seed, "another seed"),
-                        (state.training.same_settings(&fresh.training), "another learner, other settings or steps"),
+                        (
+                            state.training.same_settings(&fresh.training),
+                            "another learner, other settings or steps",
+                        ),
                     ];
                     if let Some((_, what)) = same.iter().find(|(same, _)| !same) {
                         return Err(InputError::new_err(format!(

@@ -1,7 +1,8 @@
 //! `acrl check`.
 
+use acrl::Direction;
 use acrl_app::check::{Bias, CheckReport, Slater, Theory};
-use acrl_app::{CheckOptions, check};
+use acrl_app::{Check, CheckOptions, PolicyCheckReport, check};
 use acrl_exact::assumptions::Assumptions;
 
 use crate::ExitStatus;
@@ -22,9 +23,80 @@ pub(crate) fn run(args: &CheckArgs, global: &Global, output: &mut Output) -> any
     if output.is_json() {
         output.object(&report)?;
     } else {
-        print(&report, output);
+        match &report {
+            Check::Model(report) => print(report, output),
+            Check::Policy(report) => print_policy(report, output),
+        }
     }
-    Ok(ExitStatus::of(report.feasible))
+    Ok(ExitStatus::of(report.feasible()))
+}
+
+fn print_policy(report: &PolicyCheckReport, output: &mut Output) {
+    output.line(format!("trained policy, measured under {} fixed weights", report.entries));
+    output.line("");
+    let row = |(name, r): (&str, &acrl_app::check_policy::RequirementCheck)| {
+        [
+            format!(
+                "  {name} {} {}",
+                if r.direction == Direction::AtLeast { ">=" } else { "<=" },
+                number(r.bound, 5)
+            ),
+            format!("{} ± {}", number(r.best, 5), number(r.standard_error, 2)),
+            number(r.worst, 5),
+            r.price.map_or_else(|| "-".to_owned(), |price| number(price, 4)),
+        ]
+        .map(Cell::from)
+        .into()
+    };
+    let note = "  best, worst: averages that single weights attain (± one standard error)";
+    let head = ["  requirement", "best", "worst", "price"];
+    output.table(&Table::new(head, report.requirements.iter().map(row), note));
+    output.line("");
+    output.line(match (&report.conflict, report.certain) {
+        (Some(conflict), _) => format!(
+            "{}: no mixture of what the policy was measured to do meets {} (best slack {} of a range)",
+            styled(BAD, "out of reach"),
+            conflict.join(" and "),
+            number(report.slack, 3)
+        ),
+        (None, true) => {
+            format!("{}: slack {} of a range at once", styled(GOOD, "within reach"), number(report.slack, 3))
+        }
+        (None, false) => format!(
+            "{}: slack {} of a range at once, but {} with averages two standard errors worse",
+            styled(STRONG, "probably within reach"),
+            number(report.slack, 3),
+            number(report.slack_cautious, 3)
+        ),
+    });
+    if let Some(objective) = &report.objective {
+        let cautious = objective.cautious.map_or_else(|| "out of reach".to_owned(), |x| number(x, 5));
+        output.line(format!(
+            "{}: {} is estimated; between {cautious} and {} at two standard errors",
+            objective.reward,
+            number(objective.estimate, 5),
+            number(objective.optimistic, 5)
+        ));
+    }
+    if report.mixture.len() > 1 {
+        output.line(styled(FAINT, "by switching between"));
+    }
+    for part in &report.mixture {
+        let values: Vec<String> = part.values.iter().map(|(n, v)| format!("{n} {}", number(*v, 4))).collect();
+        output.line(format!("  {:>6} of the time {}", number(part.weight, 4), values.join(", ")));
+    }
+    output.line("");
+    output.line(styled(STRONG, "Settings"));
+    let execution = &report.execution;
+    let start: Vec<String> =
+        execution.init_multipliers.iter().map(|(n, l)| format!("{n} {}", number(*l, 4))).collect();
+    output.line(format!("  initial multipliers {}", start.join(", ")));
+    output.line(format!("  step size {}, epoch {}", number(execution.step_size, 4), execution.epoch));
+    if let Some(epoch) = execution.suggested_epoch {
+        output.line(format!(
+            "  from epoch {epoch} on, changes of behaviour cost at most 0.5 % of the objective's range"
+        ));
+    }
 }
 
 fn print(report: &CheckReport, output: &mut Output) {
