@@ -166,6 +166,8 @@ class Agent:
         if not 0 < tolerance <= 1:
             raise InputError(f"the tolerance is {tolerance}, expected a number above 0 and at most 1")
         self._tolerance = float(tolerance)
+        if executor == "time_sharing" and not isinstance(policy, Policy):
+            raise InputError("only an acrl.Policy can be executed by time sharing")
         if executor == "library" and (not isinstance(policy, Policy) or isinstance(policy, SolvedPolicy)):
             raise InputError("only a trained acrl.Policy can be executed by its library")
         fixed, start = _epoch(epoch, epoch_start)
@@ -303,6 +305,8 @@ class Agent:
     @property
     def executor(self) -> Literal["policy", "library", "stationary", "time_sharing"]:
         """The present executor: "policy" acts by π(s, λ), "library" holds entries of the policy library.
+
+        "time_sharing" acts by entries in turns, in shares that make up for what is missing.
 
         Of an `acrl.SolvedPolicy` "stationary" acts by its mixture as one randomised policy, "time_sharing" by one
         policy of the mixture after the other.

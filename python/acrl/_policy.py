@@ -46,9 +46,10 @@ class Interval(NamedTuple):
 class ExecutionDefaults(NamedTuple):
     """Defaults for the execution of a policy, found by evaluation and calibration at the end of training.
 
-    ``executor`` is "policy": act by π(s, λ); or "library": hold, for each epoch, the weights of the policy library
-    whose measured long-run averages are best at λ. Those of a solved policy are "stationary": act by the optimal
-    mixture as one randomised policy; and "time_sharing": by one policy of the mixture after the other.
+    ``executor`` is "policy": act by π(s, λ); "library": hold, for each epoch, the weights of the policy library whose
+    measured long-run averages are best at λ; or "time_sharing": with entries of the library in turns, in shares that
+    make up for what is missing. Those of a solved policy are "stationary": act by the optimal mixture as one randomised
+    policy; and "time_sharing": by one policy of the mixture after the other.
     """
 
     step_size: float

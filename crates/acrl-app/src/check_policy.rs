@@ -112,7 +112,8 @@ pub(crate) fn check_policy(
     let PolicyProblem { problem, file } = &mut input;
     apply(&mut problem.run, options, seed);
     let task = VecTask::new(problem.environment.batch(), problem.specification.clone())?;
-    file.complete(&mut problem.run, &task);
+    let executor = file.execution_defaults.executor_for(problem.run.epoch);
+    file.complete(&mut problem.run, executor, &task);
     let (library, bounds) = (&file.library, task.specification().bounds());
     let names = task.specification().names();
     let scales = file.scales(&task);
@@ -190,7 +191,7 @@ pub(crate) fn check_policy(
                 .collect(),
             step_size: problem.run.step_size(),
             epoch: problem.run.epoch_length().start(),
-            executor: file.execution_defaults.executor_for(problem.run.epoch_length()),
+            executor,
             suggested_epoch: suggested_epoch(&library.entries, &shares, scales[0])
                 .filter(|_| task.has_objective()),
         },

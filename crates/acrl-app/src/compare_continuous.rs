@@ -103,8 +103,8 @@ impl Contest<'_> {
         }
         let file = policy_file(&training, self.problem, self.task, seed, true)?;
         let mut run = self.problem.run.clone();
-        file.complete(&mut run, self.task);
-        let executor = file.execution_defaults.executor_for(run.epoch_length());
+        let executor = file.execution_defaults.executor_for(run.epoch);
+        file.complete(&mut run, executor, self.task);
         let start = file.multipliers(self.task)?;
         let plan = Plan { task: self.task, file: &file, run: &run, start, executor };
         let executed = plan.execute(occupancy.cloned(), None, None, &Control::silent(self.stop.clone()))?;

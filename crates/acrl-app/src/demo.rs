@@ -96,7 +96,7 @@ pub fn demo(options: &DemoOptions<'_>, control: &Control) -> Result<Demo, Error>
     control.message("the same policy, other requirements".to_owned());
     control.begin(ours.run.steps * RUNS as u64);
     let start = ours.file.multipliers(&task_changed)?;
-    let executor = ours.file.execution_defaults.executor_for(ours.run.epoch_length());
+    let executor = ours.file.execution_defaults.executor_for(ours.run.epoch);
     let plan = Plan { task: &task_changed, file: &ours.file, run: &ours.run, start, executor };
     let executed = plan.execute(Some(grid), None, None, control)?;
     if control.stop.requested() {

@@ -122,21 +122,18 @@ pub(super) fn prepare(input: &mut PolicyProblem, options: &RunOptions) -> Result
     let PolicyProblem { problem, file } = input;
     apply(&mut problem.run, &options.execution, options.seed);
     let task = VecTask::new(problem.environment.batch(), problem.specification.clone())?;
-    file.complete(&mut problem.run, &task);
-    let default = || file.execution_defaults.executor_for(problem.run.epoch_length());
-    Ok(PreparedRun {
-        start: start(options.init_multipliers.as_ref(), file, &task)?,
-        executor: match options.executor {
-            None => default(),
-            Some(ExecutorOption::Policy) => Executor::Policy,
-            Some(ExecutorOption::Library) => Executor::Library,
-            Some(ExecutorOption::Stationary | ExecutorOption::TimeSharing) => {
-                bail!(
-                    "this executor is for finite problems; for a trained policy take --executor policy or library"
-                )
-            }
-        },
-    })
+    let executor = match options.executor {
+        None => file.execution_defaults.executor_for(problem.run.epoch),
+        Some(ExecutorOption::Policy) => Executor::Policy,
+        Some(ExecutorOption::Library) => Executor::Library,
+        Some(ExecutorOption::TimeSharing) => Executor::TimeSharing,
+        Some(ExecutorOption::Stationary) => bail!(
+            "the executor 'stationary' is for finite problems; for a trained policy take --executor policy, library or \
+             time-sharing"
+        ),
+    };
+    file.complete(&mut problem.run, executor, &task);
+    Ok(PreparedRun { start: start(options.init_multipliers.as_ref(), file, &task)?, executor })
 }
 
 /// λ₀.

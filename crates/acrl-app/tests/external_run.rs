@@ -82,9 +82,10 @@ fn agent_gives_the_verdict_of_a_run_on_the_same_rewards() {
         let input = policy();
         let task = input.task(input.file().rebound(&requirements).unwrap()).unwrap();
         let defaults = input.file().execution_defaults;
-        let epoch = defaults.epoch_for(Some(16_384), run.tolerance, task.has_objective());
+        let executor = defaults.executor_for(None);
+        let epoch = input.file().epoch(executor, Some(16_384), run.tolerance, &task);
         let builder = input.file().agent_builder(&task).unwrap().epoch(epoch);
-        let mut agent = builder.executor(defaults.executor_for(epoch)).build().unwrap();
+        let mut agent = builder.executor(executor).build().unwrap();
         assert_eq!(defaults.epoch_for(None, 0.5, true), EpochLength::Auto(defaults.epoch));
         for rewards in &rewards {
             agent.observe(rewards).unwrap();

@@ -342,8 +342,8 @@ pub(crate) struct RunArgs {
     /// What turns multipliers into actions. For a finite problem: 'stationary' runs its optimal mixture as one
     /// randomised policy, 'time-sharing' one policy of the mixture after the other, 'policy' acts with π(s, λ) as in
     /// the paper [default: stationary where that attains the optimum, else time-sharing]. For a trained policy:
-    /// 'policy' acts with π(s, λ), 'library' during each epoch with the library entry that maximises the Lagrangian
-    /// at λ [default: whichever did better in calibration; with a fixed --epoch, policy]
+    /// 'policy' acts with π(s, λ), 'time-sharing' with entries of its library in turns, 'library' during each epoch with
+    /// the entry that maximises the Lagrangian at λ [default: whichever did better in calibration; with a fixed --epoch, policy]
     #[arg(long, value_name = "NAME", value_parser = executor)]
     pub(crate) executor: Option<ExecutorOption>,
 

@@ -1,4 +1,4 @@
-//! Calibration: execution defaults of a trained policy, found by grid search.
+//! Calibration: execution defaults of a trained policy, found by trying them.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use acrl::{
 use acrl_envs::RunSettings;
 
 use crate::ExecutionDefaults;
-use crate::tuning::calibration::{DRAWN, EPOCHS, TOLERATED};
+use crate::tuning::calibration::{DRAWN, LIBRARY_EPOCH, TOLERATED};
 use crate::weights::simplex;
 
 /// Result of one candidate of the calibration.
@@ -25,16 +25,15 @@ pub struct CalibrationResult {
 
 /// Candidates, in the order of preference.
 ///
-/// With an objective, the duration of a behaviour determines the loss by switching. Without one there is nothing to lose,
-/// and the library has been measured, whereas π(·, λ) may get stuck at a λ that was not tried.
-fn candidates(task: &VecTask<'_>) -> Vec<ExecutionDefaults> {
+/// With an objective a policy may be better between the entries of its library, or worse than a mixture of them. Without
+/// one there is nothing to lose, and the library has been measured, whereas π(·, λ) may get stuck at a λ that was not
+/// tried.
+fn candidates(task: &VecTask<'_>) -> [ExecutionDefaults; 2] {
     let by_policy = ExecutionDefaults::uncalibrated(task);
-    let by_library =
-        |epoch: &u64| ExecutionDefaults { epoch: *epoch, executor: Executor::Library, ..by_policy };
     if task.has_objective() {
-        std::iter::once(by_policy).chain(EPOCHS.iter().map(by_library)).collect()
+        [by_policy, ExecutionDefaults { executor: Executor::TimeSharing, ..by_policy }]
     } else {
-        vec![by_library(&EPOCHS[0]), by_policy]
+        [ExecutionDefaults { epoch: LIBRARY_EPOCH, executor: Executor::Library, ..by_policy }, by_policy]
     }
 }
 
@@ -89,9 +88,16 @@ fn agent(
     });
     let scales = task.scales();
     let start = library.start(bounds, scales, task.has_objective());
+    let epoch = if defaults.executor == Executor::TimeSharing {
+        let tolerances = library.tolerances(RunSettings::TOLERANCE, bounds, &scales[1..]);
+        let steps = Some(RunSettings::STEPS);
+        EpochLength::Scheduled(library.schedule(bounds, scales, &tolerances, steps, defaults.epoch))
+    } else {
+        EpochLength::Auto(defaults.epoch)
+    };
     Agent::builder(requirements.collect::<Result<_, Error>>()?)
         .step_size(library.step_size(defaults.step_size, bounds, scales, task.has_objective()))
-        .epoch(EpochLength::Auto(defaults.epoch))
+        .epoch(epoch)
         .scales(scales[0], &scales[1..])
         .multipliers(Multipliers::new(start)?)
         .objective(task.has_objective())

@@ -44,11 +44,11 @@ impl ExecutionDefaults {
         EpochLength::Auto(((self.epoch as f64 * factor) as u64).clamp(1, MAX_INITIAL_EPOCH))
     }
 
-    /// The executor for epochs of this length: a user who fixes the epoch wants π(·, λ).
-    pub fn executor_for(&self, epoch: EpochLength) -> Executor {
+    /// The executor if the epoch is given or not: a user who fixes the epoch wants π(·, λ).
+    pub fn executor_for(&self, epoch: Option<EpochLength>) -> Executor {
         match epoch {
-            EpochLength::Auto(_) | EpochLength::Scheduled(_) => self.executor,
-            EpochLength::Fixed(_) => Executor::Policy,
+            Some(EpochLength::Fixed(_)) => Executor::Policy,
+            Some(EpochLength::Auto(_) | EpochLength::Scheduled(_)) | None => self.executor,
         }
     }
 }
@@ -118,10 +118,31 @@ impl PolicyFile {
     }
 
     /// Fills in the step size and the epoch of a run where they are not given.
-    pub fn complete(&self, run: &mut RunSettings, task: &VecTask<'_>) {
-        let epoch = self.execution_defaults.epoch_for(Some(run.steps), run.tolerance, task.has_objective());
+    pub fn complete(&self, run: &mut RunSettings, executor: Executor, task: &VecTask<'_>) {
         run.step_size = run.step_size.or_else(|| Some(self.step_size(task)));
-        run.epoch = run.epoch.or(Some(epoch));
+        run.epoch = run.epoch.or_else(|| Some(self.epoch(executor, Some(run.steps), run.tolerance, task)));
+    }
+
+    /// T₀ of an execution of so many steps, or without a planned end; a share of what is asked is tolerated.
+    pub fn epoch(
+        &self,
+        executor: Executor,
+        steps: Option<u64>,
+        tolerance: f64,
+        task: &VecTask<'_>,
+    ) -> EpochLength {
+        match executor {
+            Executor::TimeSharing => {
+                let (bounds, scales) = (task.specification().bounds(), self.scales(task));
+                let tolerances = self.library.tolerances(tolerance, &bounds, &scales[1..]);
+                let shortest = self.execution_defaults.epoch;
+                let schedule = self.library.schedule(&bounds, &scales, &tolerances, steps, shortest);
+                EpochLength::Scheduled(schedule)
+            }
+            Executor::Policy | Executor::Library => {
+                self.execution_defaults.epoch_for(steps, tolerance, task.has_objective())
+            }
+        }
     }
 
     /// The configuration of an agent that executes the policy for the task's requirements, by default without a planned end.
@@ -129,7 +150,7 @@ impl PolicyFile {
         let (defaults, scales) = (self.execution_defaults, self.scales(task));
         Ok(Agent::builder(task.specification().requirements().to_vec())
             .step_size(self.step_size(task))
-            .epoch(defaults.epoch_for(None, RunSettings::TOLERANCE, task.has_objective()))
+            .epoch(self.epoch(defaults.executor, None, RunSettings::TOLERANCE, task))
             .executor(defaults.executor)
             .scales(scales[0], &scales[1..])
             .multipliers(self.multipliers(task)?)

@@ -215,8 +215,8 @@ pub(crate) mod calibration {
     pub(crate) const DRAWN: usize = 7;
     /// Shortfall that counts as none, in units of ranges: half of the default tolerance of a run.
     pub(crate) const TOLERATED: f64 = 0.5 * acrl_envs::RunSettings::TOLERANCE;
-    /// Epochs that are tried with the library.
-    pub(crate) const EPOCHS: [u64; 4] = [400, 800, 1600, 3200];
+    /// Epoch of the library without an objective.
+    pub(crate) const LIBRARY_EPOCH: u64 = 400;
     /// The longest initial epoch by default.
     pub(crate) const MAX_INITIAL_EPOCH: u64 = 1 << 14;
     /// Step size and epoch of a policy that is not calibrated, with an objective: multipliers must stay near their prices.

@@ -133,10 +133,9 @@ impl Agent {
             Some(policy) => {
                 let file = policy.file();
                 let task = policy.task(file.rebound(&requirements).map_err(input)?)?;
-                if let Some(epoch) = epoch {
-                    executor = executor.or(Some(file.execution_defaults.executor_for(epoch)));
-                }
-                (file.agent_builder(&task).map_err(input)?, file.scales(&task))
+                let executor = *executor.get_or_insert(file.execution_defaults.executor_for(epoch));
+                let builder = file.agent_builder(&task).map_err(input)?;
+                (builder.epoch(file.epoch(executor, None, tolerance, &task)), file.scales(&task))
             }
         };
         if let Some(range) = objective_scale {

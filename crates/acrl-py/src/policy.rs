@@ -404,8 +404,9 @@ pub(crate) fn executor_named(name: &str) -> PyResult<Executor> {
     match name {
         "policy" => Ok(Executor::Policy),
         "library" => Ok(Executor::Library),
+        "time_sharing" => Ok(Executor::TimeSharing),
         _ => {
-            let text = format!("the executor is '{name}', expected 'policy' or 'library'");
+            let text = format!("the executor is '{name}', expected 'policy', 'library' or 'time_sharing'");
             Err(InputError::new_err(text))
         }
     }
@@ -435,6 +436,7 @@ pub(crate) fn executor_name(executor: Executor) -> &'static str {
     match executor {
         Executor::Policy => "policy",
         Executor::Library => "library",
+        Executor::TimeSharing => "time_sharing",
     }
 }
 

@@ -127,6 +127,8 @@ pub struct Notes {
 pub fn executor_line(executor: Executor) -> String {
     match executor {
         Executor::Policy => "the policy π(s, λ)".to_owned(),
+        Executor::TimeSharing => "the policy's library: its entries take turns, in shares of each epoch that make up for what is missing"
+            .to_owned(),
         Executor::Library => "the policy's library: for each epoch the agent holds the stored weights whose long-run averages are best at \
                               the multipliers"
             .to_owned(),

@@ -165,10 +165,15 @@ impl AgentBuilder {
         if let Some(scales) = &self.scales {
             dynamics = dynamics.with_scales(scales[0], &scales[1..])?;
         }
-        if let Some(multipliers) = self.multipliers {
+        // Entries take turns in shares that are those of the optimum where nothing is missing.
+        let (multipliers, reference) = match (self.executor, self.reference) {
+            (Executor::TimeSharing, None) => (None, self.multipliers),
+            (_, reference) => (self.multipliers, reference),
+        };
+        if let Some(multipliers) = multipliers {
             dynamics = dynamics.with_multipliers(multipliers)?;
         }
-        if let Some(reference) = self.reference {
+        if let Some(reference) = reference {
             dynamics = dynamics.with_reference(reference)?;
         }
         let mut agent = Agent {
@@ -220,6 +225,7 @@ impl Agent {
     pub fn observe(&mut self, rewards: &Rewards) -> Result<Option<Epoch<'_>>, Error> {
         let Some(epoch) = self.dynamics.observe(rewards)? else {
             self.history.step(&self.dynamics);
+            self.selector.step(&self.dynamics, self.library.as_deref(), &mut self.weights);
             return Ok(None);
         };
         self.history.update(&epoch);

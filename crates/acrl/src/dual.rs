@@ -380,6 +380,11 @@ impl DualDynamics {
         &self.state.scales
     }
 
+    /// R₀, the range of the objective.
+    pub fn objective_scale(&self) -> f64 {
+        self.state.objective_scale
+    }
+
     /// Number of steps within which deficits are to be made up for: η over the gain.
     pub fn window(&self) -> f64 {
         self.state.step_size / self.state.gain

@@ -61,6 +61,7 @@ mod requirement;
 mod rewards;
 mod rng;
 mod simplex;
+mod time_sharing;
 mod vec_env;
 mod vec_execution;
 mod verdict;

@@ -7,7 +7,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::mixture::{Mixture, best_mixture};
-use crate::tolerance;
+use crate::time_sharing::TimeSharing;
+use crate::{EpochSchedule, tolerance};
 
 /// One evaluated policy π(·, w): its weights and its long-run averages.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -79,6 +80,25 @@ impl PolicyLibrary {
     pub fn optimum(&self, bounds: &[f64]) -> Option<Mixture> {
         let vectors: Vec<&[f64]> = self.entries.iter().map(|entry| entry.values.as_slice()).collect();
         best_mixture(&vectors, bounds)
+    }
+
+    /// Σ (V − r) of r₀ … r_m on the way from one entry to another; `None` if it was not measured.
+    pub(crate) fn lost(&self, from: usize, to: usize) -> Option<&[f64]> {
+        let (from, to) = (&self.entries[from], &self.entries[to]);
+        to.travel.get(from.place).map(Vec::as_slice)
+    }
+
+    /// T₀ over time for [`Executor::TimeSharing`](crate::Executor): long enough to make changes of policy cheap, as far
+    /// as their cost was measured, but at most a share of the time. `shortest` is used where nothing was measured.
+    pub fn schedule(
+        &self,
+        bounds: &[f64],
+        scales: &[f64],
+        tolerances: &[f64],
+        steps: Option<u64>,
+        shortest: u64,
+    ) -> EpochSchedule {
+        TimeSharing::schedule(self, (bounds, scales), tolerances, steps, shortest)
     }
 
     /// λ₀ for an execution: the multipliers of the [optimum](Self::optimum); without an objective or an optimum, one unit

@@ -3,7 +3,9 @@
 use std::ops::ControlFlow;
 
 use crate::error::arity;
-use crate::{Agent, BatchMatrix, Error, Event, Execution, Observer, Rewards, Rng, Step, VecPolicy, VecTask};
+use crate::{
+    Agent, BatchMatrix, Error, Event, Execution, Executor, Observer, Rewards, Rng, Step, VecPolicy, VecTask,
+};
 
 /// Simultaneous runs of one policy, each with an agent of its own.
 ///
@@ -85,6 +87,8 @@ impl<'a> VecExecution<'a> {
                 if env == 0 {
                     flow = observer.event(&Event::Epoch(epoch));
                 }
+                self.weights.set_column(env, agent.weights());
+            } else if agent.executor() == Executor::TimeSharing {
                 self.weights.set_column(env, agent.weights());
             }
         }

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
+use crate::time_sharing::{TimeSharing, TurnEvent};
 use crate::{DualDynamics, PolicyLibrary};
 
 /// The rule that turns λ into weights.
@@ -15,6 +16,8 @@ pub enum Executor {
     Policy,
     /// The entry of the library that is best at λ, for an epoch at a time.
     Library,
+    /// Entries of the library in turns, in shares of each epoch that make up for what is missing.
+    TimeSharing,
 }
 
 /// The choice of weights for one run, as a state machine without I/O.
@@ -42,6 +45,9 @@ pub(crate) struct WeightSelector {
     /// The sums at the beginning of this epoch, if it counts for its entry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     epoch_start: Option<EpochStart>,
+    /// Turns of this epoch, with [`Executor::TimeSharing`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    turns: Option<TimeSharing>,
 }
 
 /// Rewards observed with one entry.
@@ -75,6 +81,7 @@ impl WeightSelector {
             entry: None,
             observed: Vec::new(),
             epoch_start: None,
+            turns: (executor == Executor::TimeSharing).then(TimeSharing::default),
         }
     }
 
@@ -94,8 +101,46 @@ impl WeightSelector {
     ) {
         weights[0] = objective;
         weights[1..].copy_from_slice(dynamics.multipliers().as_slice());
-        if let Some(library) = library.filter(|library| !library.entries.is_empty()) {
-            self.select_entry(dynamics, library, weights);
+        let Some(library) = library.filter(|library| !library.entries.is_empty()) else { return };
+        match self.turns.take() {
+            Some(mut turns) => {
+                self.end_epoch(dynamics);
+                self.entry = turns.begin_epoch(&self.corrected(library), dynamics, objective, self.entry);
+                self.turns = Some(turns);
+                if let Some(j) = self.entry {
+                    weights.copy_from_slice(&library.entries[j].weights);
+                }
+            }
+            None => self.select_entry(dynamics, library, weights),
+        }
+    }
+
+    /// Counts a step within an epoch; writes the weights of the entry whose turn begins.
+    #[inline]
+    pub(crate) fn step(
+        &mut self,
+        dynamics: &DualDynamics,
+        library: Option<&PolicyLibrary>,
+        weights: &mut [f64],
+    ) {
+        let (Some(turns), Some(library)) = (&mut self.turns, library) else { return };
+        match turns.step() {
+            None => {}
+            Some(TurnEvent::Half) => self.begin_observation(dynamics, library),
+            Some(TurnEvent::Next(j)) => {
+                self.end_epoch(dynamics);
+                self.entry = Some(j);
+                weights.copy_from_slice(&library.entries[j].weights);
+            }
+        }
+    }
+
+    /// Begins to count rewards for the entry in use, if its values have standard errors.
+    fn begin_observation(&mut self, dynamics: &DualDynamics, library: &PolicyLibrary) {
+        if self.entry.is_some_and(|j| library.entries[j].steps > 0) {
+            let (opened, totals) = dynamics.totals();
+            let steps = [dynamics.steps(), opened];
+            self.epoch_start = Some(EpochStart { steps, sums: totals[1..].to_vec() });
         }
     }
 
@@ -115,10 +160,8 @@ impl WeightSelector {
             weights.copy_from_slice(&library.entries[j].weights);
         }
         // Rewards on the way from another entry are not those of this one.
-        if self.entry == before && self.entry.is_some_and(|j| library.entries[j].steps > 0) {
-            let (opened, totals) = dynamics.totals();
-            let steps = [dynamics.steps(), opened];
-            self.epoch_start = Some(EpochStart { steps, sums: totals[1..].to_vec() });
+        if self.entry == before {
+            self.begin_observation(dynamics, library);
         }
     }
 
@@ -169,7 +212,11 @@ impl WeightSelector {
     /// The rule in use now.
     #[inline]
     pub(crate) fn executor(&self) -> Executor {
-        if self.entry.is_some() { Executor::Library } else { self.executor }
+        match (&self.turns, self.entry) {
+            (Some(_), _) => Executor::TimeSharing,
+            (None, Some(_)) => Executor::Library,
+            (None, None) => self.executor,
+        }
     }
 }
 

@@ -54,6 +54,7 @@ fn print(run: &Run, output: &mut Output) {
         number(run.step_size, 4),
         match run.policy.as_ref().map(|policy| policy.executor) {
             Some(Executor::Library) => ", executor library",
+            Some(Executor::TimeSharing) => ", executor time-sharing",
             _ => match run.executor {
                 Some(FiniteExecutor::Stationary) => ", executor stationary",
                 Some(FiniteExecutor::TimeSharing) => ", executor time-sharing",

@@ -76,6 +76,7 @@ fn print(trained: &TrainResult, output: &mut Output) {
         let executor = match executor {
             Executor::Policy => "policy",
             Executor::Library => "library",
+            Executor::TimeSharing => "time-sharing",
         };
         output.line(styled(
             FAINT,

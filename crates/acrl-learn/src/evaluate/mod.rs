@@ -59,8 +59,9 @@ pub fn evaluate_library(
             let lost = |env: usize, i: usize| BURN_IN as f64 * values[i] - burn_in.at(i, env);
             let from = |env: usize| (0..values.len()).map(|i| lost(env, i)).collect();
             let travel = (j * starts..j * starts + n).map(from).collect();
-            // After the burn-in, and the same from all starts: taken as exact.
-            library.entries.push(LibraryEntry { weights, values, travel, ..LibraryEntry::default() });
+            // After the burn-in, and the same from all starts: without standard errors. An execution corrects them.
+            let steps = (MEASURED * starts) as u64;
+            library.entries.push(LibraryEntry { weights, values, steps, travel, ..LibraryEntry::default() });
         }
     }
     let corners: Vec<Vec<f64>> = library.entries[..n].iter().map(|entry| entry.values.clone()).collect();

@@ -9,6 +9,7 @@ use acrl::{
     Agent, EpochLength, Execution, Executor, Multipliers, PolicyLibrary, Rng, Silent, VecExecution,
     VecPolicy, VecTask,
 };
+use acrl_envs::RunSettings;
 use acrl_learn::{
     ExecutionDefaults, MlpPolicy, PolicyFile, Ppo, PpoConfig, RewardSample, Training, TrainingRecord,
     calibrate, evaluate_library,
@@ -106,6 +107,13 @@ pub(crate) fn execute(
     let start = library.start(&task.specification().bounds(), scales, task.has_objective());
     let requirements = task.specification().requirements().to_vec();
     let rngs = (0..runs as u64).map(|run| Rng::stream(7, run)).collect();
+    let epoch = if way.steering == Executor::TimeSharing {
+        let bounds = task.specification().bounds();
+        let tolerances = library.tolerances(RunSettings::TOLERANCE, &bounds, &scales[1..]);
+        EpochLength::Scheduled(library.schedule(&bounds, scales, &tolerances, Some(steps), 400))
+    } else {
+        way.epoch
+    };
     let fixed = matches!(way.epoch, EpochLength::Fixed(_)) && way.steering == Executor::Policy;
     let agent = Agent::builder(requirements)
         .step_size(library.step_size(
@@ -114,7 +122,7 @@ pub(crate) fn execute(
             scales,
             task.has_objective(),
         ))
-        .epoch(way.epoch)
+        .epoch(epoch)
         .scales(scales[0], &scales[1..])
         .multipliers(Multipliers::new(start).unwrap())
         .objective(task.has_objective() && !way.ignoring)
