@@ -30,7 +30,7 @@ settings! {
         policy_delay: usize = 2; Range::Whole(1, 1000);
         /// Coefficient of the entropy of continuous actions; it is learnt unless given.
         ent_coef: Option<f64> = None, ("learnt"); Range::Closed(0.0, 1000.0);
-        /// Entropy that the learnt coefficient leads to, for actions in \[−1, 1\].
+        /// Entropy that the learnt coefficient leads to, for actions from −1 to 1.
         target_entropy: Option<f64> = None, ("−1 per part of an action"); Range::Closed(-1e6, 1e6);
         /// Share of the training in which the probability of a random discrete action decreases.
         exploration_fraction: f64 = 0.15; Range::HalfOpen(0.0, 1.0);

@@ -231,3 +231,96 @@ impl Rollout {
 fn units_of(terms: &[Option<(usize, f64)>], units: &[f64]) -> Vec<f64> {
     terms.iter().map(|term| term.map_or(1.0, |(row, _)| units[row])).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use acrl::{Objective, Requirement, Specification};
+    use acrl_envs::{External, ExternalAction, ExternalParameters, ExternalReward};
+
+    use super::*;
+
+    const LAYOUT: super::super::replay::Layout =
+        super::super::replay::Layout { observation: 1, action: 1, rewards: 2 };
+
+    fn column(values: &[f64]) -> BatchMatrix {
+        let mut column = BatchMatrix::zeros(values.len(), 1);
+        column.set_column(0, values);
+        column
+    }
+
+    fn rollout(num_envs: usize) -> Rollout {
+        let reward = |name: &str| ExternalReward { name: name.to_owned(), low: 0.0, high: 1.0 };
+        let external = External::new(ExternalParameters {
+            observation: vec![[-1.0, 1.0]],
+            action: vec![ExternalAction { choices: Some(2), low: None, high: None }],
+            reward: vec![reward("r"), reward("cost")],
+            spaces: None,
+        })
+        .unwrap();
+        let cost = Requirement::at_most("cost", 1.0).unwrap();
+        let specification = Specification::new(Some(Objective::maximize("r")), vec![cost]).unwrap();
+        let task = VecTask::new(&external, specification).unwrap();
+        let actions = Actions::new(task.environment().action_space()).unwrap();
+        let settings = SacConfig { num_envs, ..SacConfig::default() };
+        Rollout::new(&task, (&[Interval::UNBOUNDED], &[false; 2]), &actions, &settings, 1).unwrap()
+    }
+
+    /// Observes a step from `now` to `next` with a final observation of 99; the records that are complete by then.
+    fn step(
+        rollout: &mut Rollout,
+        now: f64,
+        next: f64,
+        [terminated, truncated, mask]: [bool; 3],
+    ) -> Vec<f32> {
+        rollout.act(&column(&[now]), &mut BatchMatrix::zeros(1, 1), None);
+        rollout.observe(
+            &StepResult {
+                rewards: &column(&[2.0, 3.0]),
+                observation: &column(&[next]),
+                final_observation: &column(&[99.0]),
+                terminated: &[terminated],
+                truncated: &[truncated],
+                mask: &[mask],
+            },
+            true,
+        );
+        rollout.take_records()
+    }
+
+    #[test]
+    fn successors_of_ends_are_the_final_or_the_next_first_observation() {
+        let mut rollout = rollout(1);
+        let next = |record: &[f32]| (record[LAYOUT.next_at()], record[LAYOUT.terminated_at()]);
+        let plain = step(&mut rollout, 1.0, 2.0, [false, false, true]);
+        assert_eq!((plain.len(), plain[0], next(&plain)), (LAYOUT.width(), 1.0, (2.0, 0.0)));
+        // A cost counts negatively, as at least −1 is asked of it.
+        assert_eq!(plain[LAYOUT.rewards_at()..][..2], [2.0, -3.0]);
+        let truncated = step(&mut rollout, 2.0, 5.0, [false, true, true]);
+        assert_eq!(next(&truncated), (99.0, 0.0));
+        // The record of a termination waits for the next episode, which begins at once,
+        assert!(step(&mut rollout, 5.0, 7.0, [true, false, true]).is_empty());
+        let both = step(&mut rollout, 7.0, 8.0, [false, false, true]);
+        assert_eq!((both.len(), next(&both)), (2 * LAYOUT.width(), (7.0, 1.0)));
+        assert_eq!(both[LAYOUT.width()], 7.0);
+        // or with a step that only resets, and is no transition.
+        assert!(step(&mut rollout, 8.0, 9.0, [true, false, true]).is_empty());
+        let reset = step(&mut rollout, 9.0, 0.5, [false, false, false]);
+        assert_eq!((reset.len(), next(&reset)), (LAYOUT.width(), (0.5, 1.0)));
+        assert_eq!(rollout.steps, 5);
+    }
+
+    #[test]
+    fn a_result_without_an_action_is_ignored() {
+        let mut rollout = rollout(1);
+        let matrix = column(&[0.0, 0.0]);
+        let result = StepResult {
+            rewards: &matrix,
+            observation: &matrix,
+            final_observation: &matrix,
+            terminated: &[false],
+            truncated: &[false],
+            mask: &[true],
+        };
+        assert!(rollout.observe(&result, true).is_none());
+    }
+}
