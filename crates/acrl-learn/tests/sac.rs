@@ -179,6 +179,45 @@ fn a_resumed_training_is_bit_identical_and_depends_on_its_seed() {
     }
 }
 
+#[test]
+fn a_loss_that_is_not_finite_is_an_error_and_its_step_is_not_made() {
+    let mut sac = force_training(Criterion::Discounted, 1, 3_000, 1);
+    let mut world = Force::new(1, 1);
+    (0..600).for_each(|_| _ = step(&mut sac, &mut world));
+    let (observation, mut actions) = (world.observation(), BatchMatrix::zeros(1, 1));
+    let mut rewards = BatchMatrix::zeros(2, 1);
+    rewards.set(0, 0, 1e300);
+    let errors = (0..200).filter_map(|_| {
+        sac.act(&observation, &mut actions);
+        sac.observe(&StepResult {
+            rewards: &rewards,
+            observation: &observation,
+            final_observation: &observation,
+            terminated: &[false],
+            truncated: &[false],
+            mask: &[true],
+        });
+        sac.update().err()
+    });
+    let error = errors.last().unwrap().to_string();
+    assert!(error.contains("the critic's loss") && error.contains("iteration 1"), "{error}");
+    assert!(averages(&sac, &mut Force::new(1, 9), &[1.0], 10).iter().all(|mean| mean.is_finite()));
+}
+
+#[test]
+fn results_do_not_depend_on_the_number_of_threads() {
+    let trained = |threads: usize| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        pool.install(|| {
+            let mut sac = force_training(Criterion::Discounted, 1, 1_500, 3);
+            let mut world = Force::new(1, 3);
+            let metrics: Vec<_> = (0..1_500).map(|_| step(&mut sac, &mut world)).collect();
+            (metrics, checkpoint::encode("sac", &sac).unwrap())
+        })
+    };
+    assert!(trained(1) == trained(2));
+}
+
 /// Points on a line that move left or right by choice, and are rewarded at its ends.
 struct Line {
     positions: Vec<f64>,

@@ -159,7 +159,11 @@ impl Learner {
 
     /// A gradient step of the critics and, every `policy_delay` steps, of the actor. On an error nothing has changed but the
     /// random numbers.
-    pub(super) fn gradient_step(&mut self, settings: &SacConfig) -> Result<Losses, Diverged> {
+    pub(super) fn gradient_step(
+        &mut self,
+        settings: &SacConfig,
+        learning_rate: f32,
+    ) -> Result<Losses, Diverged> {
         let Self { inputs, actions, actor, critics, average_reward, replay, rng, n_updates, scratch } = self;
         let scratch = scratch.get_or_insert_with(|| {
             Box::new(Scratch::new(inputs, actions, settings.batch_size, average_reward.is_some()))
@@ -180,7 +184,6 @@ impl Learner {
         let size = settings.batch_size;
         let relabelled = (settings.relabel_fraction * size as f64).round() as usize;
         batch.sample(replay, inputs, relabelled, rng);
-        let learning_rate = settings.learning_rate as f32;
         let rewards = inputs.weights();
         // Actions that follow, and their values.
         if let Some(actor) = actor {

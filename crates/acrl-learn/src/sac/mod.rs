@@ -16,7 +16,7 @@
 //!
 //! The caller steps the environments: [`act`](Sac::act), [`observe`](Sac::observe), and [`update`](Sac::update) when it [is
 //! due](Sac::update_is_due). What acts is a copy of the policy *before* the gradient steps of the last update, so that these
-//! can run while the environments are stepped.
+//! run while the environments are stepped ([`worker`]).
 
 mod actions;
 mod actor;
@@ -32,6 +32,7 @@ mod rollout;
 mod targets;
 mod units;
 mod weights;
+mod worker;
 
 use acrl::{BatchMatrix, Interval, Named, Rng, VecTask};
 use acrl_nn::Mlp;
@@ -49,6 +50,7 @@ use actions::Actions;
 use inputs::WeightedInputs;
 use learner::{Learner, Losses};
 use rollout::Rollout;
+use worker::Worker;
 
 /// A training that can be stopped between two updates, stored, and continued bit-identically, if the environment can.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -58,14 +60,13 @@ pub struct Sac {
     /// What acts, and what is known of the environment.
     rollout: Rollout,
     /// What learns.
-    learner: Learner,
+    learner: Worker,
     /// Environment steps since the last update, by steps of the parallel environments and in all.
     since_update: (usize, u64),
     /// Environment steps at which the units are measured next.
     next_units: u64,
-    /// Rows of metrics so far, and the losses since the last one.
+    /// Rows of metrics so far.
     iteration: u64,
-    losses: Losses,
 }
 
 impl Sac {
@@ -89,14 +90,13 @@ impl Sac {
         let learner = Learner::new(inputs, actions, &settings, Rng::stream(seed, u64::MAX))?;
         let mut sac = Self {
             rollout,
-            learner,
             since_update: (0, 0),
             next_units: settings.learning_starts,
             iteration: 0,
-            losses: Losses::default(),
+            learner: Worker::new(learner),
             settings,
         };
-        sac.rollout.set_policy(sac.learner.policy());
+        sac.rollout.set_policy(sac.policy());
         Ok(sac)
     }
 
@@ -128,43 +128,39 @@ impl Sac {
     /// Stores what was observed and makes the gradient steps that are due. Returns metrics about every 1,000 environment
     /// steps.
     ///
-    /// An error is a loss that is not finite; the networks are then as they were before.
+    /// An error is a loss of the last gradient steps that is not finite; that step was not made.
     pub fn update(&mut self) -> Result<Option<Named<f64>>, LearnError> {
         let steps = self.steps();
-        self.learner.replay.extend(&self.rollout.take_records());
+        if let Some((quantity, value)) = self.learner.take_diverged() {
+            return Err(LearnError::Diverged { iteration: self.iteration + 1, quantity, value });
+        }
+        let learner = self.learner.wait();
+        learner.replay.extend(&self.rollout.take_records());
         let due = std::mem::take(&mut self.since_update).1;
+        // Random steps are only collected.
+        let learning = steps > self.settings.learning_starts && learner.replay.len() > 0;
+        let row = steps >= ((self.iteration + 1) * ROW).min(self.settings.total_steps);
+        let first = steps >= self.next_units && learner.n_updates() == 0;
         if steps >= self.next_units {
             self.next_units += UNITS_PERIOD;
-            let first = self.learner.n_updates() == 0;
             if self.rollout.measure_units() || first {
-                self.learner.set_units(self.rollout.units_of_terms());
-            }
-            if first {
-                self.learner.set_observation(self.rollout.intervals());
+                learner.set_units(self.rollout.units_of_terms());
             }
         }
-        // Random steps are only collected.
-        let learning = steps > self.settings.learning_starts && self.learner.replay.len() > 0;
-        self.rollout.copy_policy(&self.learner);
+        if first || (row && learning) {
+            learner.set_observation(self.rollout.intervals());
+        }
+        self.rollout.copy_policy(learner);
         if learning {
             let count = self.settings.gradient_steps.map_or(due, |count| count as u64);
-            for _ in 0..count {
-                let losses = self.learner.gradient_step(&self.settings);
-                self.losses.add(losses.map_err(|(quantity, value)| LearnError::Diverged {
-                    iteration: self.iteration + 1,
-                    quantity,
-                    value,
-                })?);
-            }
+            let learning_rate = self.settings.learning_rate as f32;
+            self.learner.start(&self.settings, learning_rate, count);
         }
-        if steps < ((self.iteration + 1) * ROW).min(self.settings.total_steps) {
+        if !row {
             return Ok(None);
         }
         self.iteration += 1;
-        if learning {
-            self.learner.set_observation(self.rollout.intervals());
-        }
-        let losses = std::mem::take(&mut self.losses);
+        let losses = self.learner.take_losses();
         let mut metrics = self.rollout.metrics();
         metrics.extend(self.update_metrics(losses).into_iter().map(|(name, value)| (name.to_owned(), value)));
         Ok(Some(metrics.into_iter().collect()))
@@ -180,9 +176,10 @@ impl Sac {
             metrics.push(("train/actor_loss", losses.actor * share));
             metrics.push(("train/entropy", losses.entropy * share));
         }
-        metrics.extend(self.learner.ent_coef().map(|alpha| ("train/ent_coef", f64::from(alpha))));
+        let (ent_coef, n_updates) = self.learner.read(|learner| (learner.ent_coef(), learner.n_updates()));
+        metrics.extend(ent_coef.map(|alpha| ("train/ent_coef", f64::from(alpha))));
         metrics.push(("train/learning_rate", self.settings.learning_rate));
-        metrics.push(("train/n_updates", self.learner.n_updates() as f64));
+        metrics.push(("train/n_updates", n_updates as f64));
         metrics
     }
 
@@ -238,7 +235,7 @@ impl Sac {
 
     /// The policy as it is now.
     pub fn policy(&self) -> SacPolicy {
-        self.learner.policy()
+        self.learner.read(Learner::policy)
     }
 }
 
