@@ -3,8 +3,8 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use acrl::{
-    ActionPart, BatchMatrix, Interval, LibraryEntry, Named, Objective, PolicyLibrary, Requirement, Rng,
-    Specification, VecPolicy as _, VecTask,
+    ActionPart, BatchMatrix, Interval, Named, Objective, PolicyLibrary, Requirement, Rng, Specification,
+    VecPolicy as _, VecTask,
 };
 use acrl_envs::{External, ExternalAction, ExternalParameters, ExternalReward};
 use acrl_files::checkpoint;
@@ -355,7 +355,7 @@ fn policies_survive_a_policy_file_and_contradictions_are_refused() {
             problem: String::new(),
             specification: task.specification().clone(),
             policy: TrainedPolicy::Sac(Box::new(sac.policy())),
-            library: PolicyLibrary { entries: Vec::<LibraryEntry>::new(), ..PolicyLibrary::default() },
+            library: PolicyLibrary::default(),
             coverage: sac.coverage().clone(),
             reward_sample: RewardSample::default(),
             execution_defaults: ExecutionDefaults::uncalibrated(&task),

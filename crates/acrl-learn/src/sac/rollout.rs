@@ -7,7 +7,7 @@ use super::actions::Actions;
 use super::learner::Learner;
 use super::policy::SacPolicy;
 use super::units::RewardUnits;
-use super::weights::ActingWeights;
+use super::weights::{ActingWeights, Measured};
 use super::{SacConfig, weights};
 use crate::metrics::named_rewards;
 use crate::ppo::{EpisodeLength, ObservationStatistics, StepResult};
@@ -176,8 +176,8 @@ impl Rollout {
             } else {
                 self.records.extend(record);
             }
-            let measured = (&self.units, &units[..], &self.terms[..]);
-            self.weights.observe(env, rewards.column(env), ended, measured, &mut self.rngs[env]);
+            let measured = Measured { windows: &self.units, units: &units, terms: &self.terms };
+            self.weights.observe(env, rewards.column(env), ended, &measured, &mut self.rngs[env]);
         }
         self.steps += steps;
         Some(steps)

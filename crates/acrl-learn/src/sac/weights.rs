@@ -28,6 +28,16 @@ pub(super) fn draw(weights: &mut [f64], rng: &mut Rng) {
     }
 }
 
+/// What is known about rewards.
+pub(super) struct Measured<'a> {
+    /// Averages over windows of steps.
+    pub(super) windows: &'a RewardUnits,
+    /// Units of r₀ … r_m.
+    pub(super) units: &'a [f64],
+    /// Row of the environment's rewards, and sign, of each of r₀ … r_m.
+    pub(super) terms: &'a [Option<(usize, f64)>],
+}
+
 /// Weights of every environment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -65,7 +75,7 @@ impl ActingWeights {
         num_envs: usize,
         rngs: &mut [Rng],
     ) -> Self {
-        let dynamics = |env: usize| Dynamics { dual_next: env % 2 == 0, ..Dynamics::default() };
+        let dynamics = |env: usize| Dynamics { dual_next: env.is_multiple_of(2), ..Dynamics::default() };
         let mut new = Self {
             sampler,
             first: usize::from(!objective),
@@ -92,23 +102,21 @@ impl ActingWeights {
         self.envs[env].age = 0;
     }
 
-    /// Takes rewards r₀ … r_m of a step of an environment, in their own units; `ended` at the end of an episode. `units` are
-    /// those of r₀ … r_m, and `terms` says where each of them is among the environment's rewards.
+    /// Takes rewards r₀ … r_m of a step of an environment, in their own units; `ended` at the end of an episode.
     pub(super) fn observe(
         &mut self,
         env: usize,
         rewards: impl Iterator<Item = f64>,
         ended: bool,
-        measured: (&RewardUnits, &[f64], &[Option<(usize, f64)>]),
+        measured: &Measured<'_>,
         rng: &mut Rng,
     ) {
-        let (windows, units, terms) = measured;
         let dynamics = &mut self.envs[env];
         (dynamics.stretch, dynamics.age) = (dynamics.stretch + 1, dynamics.age + 1);
         if !dynamics.multipliers.is_empty() {
             dynamics.sums.iter_mut().zip(rewards).for_each(|(sum, r)| *sum += r);
             if dynamics.age == DUAL_PERIOD {
-                dynamics.step(units);
+                dynamics.step(measured.units);
                 self.set_multipliers(env);
             }
         }
@@ -120,7 +128,7 @@ impl ActingWeights {
             dynamics.multipliers.clear();
             self.draw(env, rng);
             if dual {
-                self.begin_dual(env, windows, terms, rng);
+                self.begin_dual(env, measured, rng);
             }
         } else if dynamics.multipliers.is_empty() && (ended || dynamics.age >= WINDOW) {
             self.draw(env, rng);
@@ -128,13 +136,8 @@ impl ActingWeights {
     }
 
     /// Begins dual dynamics towards bounds that are a mixture of two recent averages.
-    fn begin_dual(
-        &mut self,
-        env: usize,
-        windows: &RewardUnits,
-        terms: &[Option<(usize, f64)>],
-        rng: &mut Rng,
-    ) {
+    fn begin_dual(&mut self, env: usize, measured: &Measured<'_>, rng: &mut Rng) {
+        let Measured { windows, terms, .. } = measured;
         let (a, b) = (windows.recent(|n| rng.index(n)), windows.recent(|n| rng.index(n)));
         let (Some(a), Some(b)) = (a, b) else { return };
         let share = rng.uniform();
@@ -197,7 +200,8 @@ mod tests {
         let mut last = Vec::new();
         for t in 1..=8 * STRETCH {
             let rewards = [1.0, 0.0];
-            acting.observe(0, rewards.into_iter(), false, (&windows, &[1.0, 1.0], &TERMS), &mut rngs[0]);
+            let measured = Measured { windows: &windows, units: &[1.0, 1.0], terms: &TERMS };
+            acting.observe(0, rewards.into_iter(), false, &measured, &mut rngs[0]);
             if t % STRETCH == STRETCH - 1 {
                 last.push(acting.weights().at(1, 0));
             }
@@ -215,8 +219,8 @@ mod tests {
         let mut changes = Vec::new();
         for t in 1..=600 {
             let before = acting.weights().clone();
-            let measured = (&windows, &[1.0, 1.0][..], &TERMS[..]);
-            acting.observe(0, [0.0; 2].into_iter(), t == 100, measured, &mut rngs[0]);
+            let measured = Measured { windows: &windows, units: &[1.0, 1.0], terms: &TERMS };
+            acting.observe(0, [0.0; 2].into_iter(), t == 100, &measured, &mut rngs[0]);
             if acting.weights() != &before {
                 changes.push(t);
             }
