@@ -14,7 +14,7 @@ settings! {
         learning_rate: f64 = 7e-4; Range::Open(0.0, 1.0);
         /// Transitions that the replay buffer holds; the oldest are replaced.
         buffer_size: usize = 1_000_000; Range::Whole(1, 1_000_000_000);
-        /// Environment steps with random actions before the first gradient step.
+        /// Environment steps with random actions before the first gradient step; at most a quarter of the training.
         learning_starts: u64 = 3_000; STEPS;
         /// Transitions of a gradient step.
         batch_size: usize = 128; Range::Whole(1, 65_536);
@@ -48,6 +48,11 @@ settings! {
 }
 
 impl SacConfig {
+    /// Environment steps with random actions.
+    pub(super) fn random_steps(&self) -> u64 {
+        self.learning_starts.min(self.total_steps / 4)
+    }
+
     /// `Ok` if all settings are in their ranges.
     pub(super) fn check(&self) -> Result<(), LearnError> {
         self.check_ranges()?;

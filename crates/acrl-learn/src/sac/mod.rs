@@ -91,7 +91,7 @@ impl Sac {
         let mut sac = Self {
             rollout,
             since_update: (0, 0),
-            next_units: settings.learning_starts,
+            next_units: settings.random_steps(),
             iteration: 0,
             learner: Worker::new(learner),
             settings,
@@ -107,13 +107,13 @@ impl Sac {
         let explored = self.settings.exploration_fraction * self.settings.total_steps as f64;
         let done = (steps as f64 / explored.max(1.0)).min(1.0);
         let epsilon = 1.0 + done * (self.settings.exploration_final_eps - 1.0);
-        let random = steps < self.settings.learning_starts;
+        let random = steps < self.settings.random_steps();
         self.rollout.act(observation, actions, (!random).then_some(epsilon));
     }
 
     /// Records the result of the last action, once. The numbers must be finite.
     pub fn observe(&mut self, result: &StepResult<'_>) {
-        let random = self.steps() < self.settings.learning_starts;
+        let random = self.steps() < self.settings.random_steps();
         if let Some(steps) = self.rollout.observe(result, random) {
             self.since_update.0 += 1;
             self.since_update.1 += steps;
@@ -138,7 +138,7 @@ impl Sac {
         learner.replay.extend(&self.rollout.take_records());
         let due = std::mem::take(&mut self.since_update).1;
         // Random steps are only collected.
-        let learning = steps > self.settings.learning_starts && learner.replay.len() > 0;
+        let learning = steps > self.settings.random_steps() && learner.replay.len() > 0;
         let row = steps >= ((self.iteration + 1) * ROW).min(self.settings.total_steps);
         let first = steps >= self.next_units && learner.n_updates() == 0;
         if steps >= self.next_units {

@@ -100,7 +100,9 @@ impl RewardUnits {
                 self.means.iter().skip(row).step_by(rows).map(|mean| f64::from(*mean)).collect();
             // With many environments, before their first windows are over, those that have begun.
             if means.len() < self.steps.len() {
-                let begun = (0..self.steps.len()).filter(|env| self.steps[*env] >= LEAST_WINDOW);
+                let longest = self.steps.iter().copied().max().unwrap_or(0);
+                let begun = |env: &usize| self.steps[*env] >= LEAST_WINDOW.min(longest.max(1));
+                let begun = (0..self.steps.len()).filter(begun);
                 means.extend(begun.map(|env| self.sums.at(row, env) / f64::from(self.steps[env])));
             }
             if means.is_empty() {
@@ -171,6 +173,16 @@ mod tests {
         units.measure();
         assert!((units.units()[0] - 0.01).abs() < 1e-6, "{:?}", units.units());
         assert_eq!(units.units()[1], 2.0, "given");
+    }
+
+    #[test]
+    fn windows_that_have_begun_count_before_the_first_are_over() {
+        let mut units = RewardUnits::new(&[1.0], &[false], 100);
+        let mut rewards = BatchMatrix::zeros(1, 100);
+        rewards.row_mut(0).iter_mut().enumerate().for_each(|(env, r)| *r = env as f64);
+        (0..10).for_each(|_| units.observe(&rewards, &[true; 100], false));
+        units.measure();
+        assert!((90.0..=99.0).contains(&units.units()[0]), "{:?}", units.units());
     }
 
     #[test]
