@@ -5,6 +5,7 @@
 //! | learner | is |
 //! |---|---|
 //! | [`ppo`] | proximal policy optimisation with networks conditioned on the weights: the default |
+//! | [`sac`] | off-policy soft actor-critic, or Q-learning of discrete actions, with vector-valued critics: for expensive steps |
 //! | [`kernel::policy_gradient`] | the paper's Section IV: kernels over (s, λ), with literal and with working settings |
 //! | [`kernel::actor_critic`] | the same kernels with a critic, for rewards that are further away |
 //! | [`baselines`] | fixed weights, dual descent, primal-dual, PID-Lagrangian, primal averaging |
@@ -53,6 +54,7 @@ mod metrics;
 mod policy_file;
 pub mod ppo;
 mod reward_sample;
+pub mod sac;
 pub mod settings;
 pub mod tabular;
 #[cfg(test)]
@@ -66,7 +68,7 @@ pub use baselines::{Baseline, BaselineConfig, PidGains, Snapshots};
 pub use calibrate::{CalibrationResult, calibrate};
 pub use criterion::Criterion;
 pub use error::LearnError;
-pub use evaluate::{ExternalEvaluation, LibraryEvaluator, evaluate_library};
+pub use evaluate::{EvaluatedTraining, ExternalEvaluation, LibraryEvaluator, evaluate_library};
 pub use execution::{ExecutionDefaults, PolicyEvidence, ReboundError};
 pub use external_training::ExternalTraining;
 pub use kernel::actor_critic::{ActorCritic, ActorCriticConfig};
@@ -75,6 +77,7 @@ pub use kernel::rbf::{RbfConfig, RbfPolicy, Weighting};
 pub use policy_file::{PolicyFile, PolicyFileError, TrainingRecord};
 pub use ppo::{ExternalPpo, MlpPolicy, Ppo, PpoConfig};
 pub use reward_sample::RewardSample;
+pub use sac::{Sac, SacConfig, SacPolicy};
 pub use settings::{ExternalLearner, Learner, LearnerConfig, Method, TrainSettings};
 pub use tabular::{Tabular, TabularConfig, TabularPolicy};
 pub use training::{TrainedPolicy, Training};

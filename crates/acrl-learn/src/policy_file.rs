@@ -5,6 +5,7 @@
 
 use acrl::{LibraryEntry, Objective, PolicyLibrary, Requirement, Specification, VecTask};
 use acrl_files::{Container, ContainerError, Tensor};
+use acrl_nn::{Activation, Mlp};
 use serde::{Deserialize, Serialize};
 
 use crate::{Coverage, ExecutionDefaults, RewardSample, TrainedPolicy};
@@ -150,31 +151,70 @@ impl PolicyFile {
     }
 }
 
-/// A tensor for each layer's weights (outputs × inputs) and biases.
+/// A tensor for each layer's weights (outputs × inputs) and biases, and for the gains and shifts of layer normalisation.
 pub(crate) fn network_tensors(name: &str, network: &acrl_nn::Mlp) -> Vec<(String, Tensor)> {
     let mut rest = network.parameters();
-    let mut tensors = Vec::new();
-    for (layer, widths) in network.shape().windows(2).enumerate() {
-        let (weights, after) = rest.split_at(widths[0] * widths[1]);
-        let (bias, after) = after.split_at(widths[1]);
+    let mut take = |n: usize| {
+        let (first, after) = rest.split_at(n);
         rest = after;
-        let matrix = Tensor::f32([widths[1], widths[0]], weights.to_vec());
-        tensors.push((format!("{name}.{layer}.weight"), matrix));
-        tensors.push((format!("{name}.{layer}.bias"), Tensor::f32([widths[1]], bias.to_vec())));
+        first.to_vec()
+    };
+    let mut tensors = Vec::new();
+    for (layer, part, dimensions) in layer_parts(network.shape(), network.has_layer_norm()) {
+        let numbers = take(dimensions.iter().product());
+        tensors.push((format!("{name}.{layer}.{part}"), Tensor::f32(dimensions, numbers)));
     }
     tensors
 }
 
-/// The network of such tensors.
+/// The tensors of a network in the order of its parameters: layer, name and dimensions.
+fn layer_parts(shape: &[usize], layer_norm: bool) -> Vec<(usize, &'static str, Vec<usize>)> {
+    let mut parts = Vec::new();
+    for (layer, widths) in shape.windows(2).enumerate() {
+        let (n, m) = (widths[0], widths[1]);
+        parts.extend([(layer, "weight", vec![m, n]), (layer, "bias", vec![m])]);
+        if layer_norm && layer + 2 < shape.len() {
+            parts.extend([(layer, "norm.weight", vec![m]), (layer, "norm.bias", vec![m])]);
+        }
+    }
+    parts
+}
+
+/// The network of such tensors, with tanh layers.
 pub(crate) fn network_from(
     name: &str,
     shape: &[usize],
     container: &mut Container,
-) -> Result<acrl_nn::Mlp, PolicyFileError> {
+) -> Result<Mlp, PolicyFileError> {
+    let parameters = take_parameters(name, shape, false, container)?;
+    Mlp::from_parameters(shape, parameters).map_err(|e| PolicyFileError::Inconsistent(e.to_string()))
+}
+
+/// The network of such tensors, with ReLU layers that may have layer normalisation.
+pub(crate) fn relu_network_from(
+    name: &str,
+    shape: &[usize],
+    layer_norm: bool,
+    container: &mut Container,
+) -> Result<Mlp, PolicyFileError> {
+    let parameters = take_parameters(name, shape, layer_norm, container)?;
+    let network = if layer_norm {
+        Mlp::from_normalized_parameters(shape, parameters, Activation::Relu)
+    } else {
+        Mlp::from_parameters(shape, parameters).map(|net| net.with_activation(Activation::Relu))
+    };
+    network.map_err(|e| PolicyFileError::Inconsistent(e.to_string()))
+}
+
+fn take_parameters(
+    name: &str,
+    shape: &[usize],
+    layer_norm: bool,
+    container: &mut Container,
+) -> Result<Vec<f32>, PolicyFileError> {
     let mut parameters = Vec::new();
-    for (layer, widths) in shape.windows(2).enumerate() {
-        parameters.extend(container.take_f32(&format!("{name}.{layer}.weight"), &[widths[1], widths[0]])?);
-        parameters.extend(container.take_f32(&format!("{name}.{layer}.bias"), &[widths[1]])?);
+    for (layer, part, dimensions) in layer_parts(shape, layer_norm) {
+        parameters.extend(container.take_f32(&format!("{name}.{layer}.{part}"), &dimensions)?);
     }
-    acrl_nn::Mlp::from_parameters(shape, parameters).map_err(|e| PolicyFileError::Inconsistent(e.to_string()))
+    Ok(parameters)
 }

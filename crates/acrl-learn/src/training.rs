@@ -1,13 +1,14 @@
 //! A training of any learner, and the policy that results from it.
 
-use acrl::{BatchMatrix, Error, Named, Rng, VecPolicy, VecTask};
+use acrl::{ActionPart, BatchMatrix, Error, Named, Rng, VecPolicy, VecTask};
 use acrl_files::{Container, Tensor};
 use serde::{Deserialize, Serialize};
 
 use crate::baselines::{Baseline, Snapshots};
 use crate::kernel::rbf::{RbfPolicy, RbfShape};
-use crate::policy_file::{PolicyFileError, network_from, network_tensors};
+use crate::policy_file::{PolicyFileError, network_from, network_tensors, relu_network_from};
 use crate::ppo::{ActionHeads, Inputs, MlpPolicy, Ppo};
+use crate::sac::{PolicyNetworks, SacPolicy};
 use crate::{
     ActorCritic, Coverage, LearnError, Learner, LearnerConfig, Method, PolicyGradient, RewardSample,
     TrainSettings,
@@ -148,6 +149,8 @@ pub enum TrainedPolicy {
     Rbf(Box<RbfPolicy>),
     /// Several policies that take turns.
     Snapshots(Box<Snapshots>),
+    /// Networks of the off-policy learner.
+    Sac(Box<SacPolicy>),
 }
 
 impl VecPolicy for TrainedPolicy {
@@ -162,6 +165,7 @@ impl VecPolicy for TrainedPolicy {
             Self::Mlp(policy) => policy.act(observation, weights, actions, rngs),
             Self::Rbf(policy) => policy.act(observation, weights, actions, rngs),
             Self::Snapshots(policies) => policies.act(observation, weights, actions, rngs),
+            Self::Sac(policy) => policy.act(observation, weights, actions, rngs),
         }
     }
 
@@ -170,6 +174,7 @@ impl VecPolicy for TrainedPolicy {
             Self::Mlp(policy) => policy.action_repeat(),
             Self::Rbf(policy) => policy.action_repeat(),
             Self::Snapshots(policies) => policies.action_repeat(),
+            Self::Sac(policy) => policy.action_repeat(),
         }
     }
 }
@@ -192,6 +197,8 @@ enum Meta {
     Rbf { shape: RbfShape, weights: usize },
     /// Several policies that take turns; the names of their tensors begin with their numbers.
     Snapshots { policies: Vec<Meta> },
+    /// The actor of continuous actions, or the twin critics of discrete ones.
+    Sac { inputs: Inputs, actions: Vec<ActionPart>, shape: Vec<usize> },
 }
 
 impl TrainedPolicy {
@@ -201,6 +208,25 @@ impl TrainedPolicy {
             Self::Mlp(policy) => policy.is_sampling(),
             Self::Rbf(policy) => policy.is_sampling(),
             Self::Snapshots(policies) => policies.policies().iter().any(Self::is_sampling),
+            Self::Sac(_) => false,
+        }
+    }
+
+    /// The same policy, drawing its actions as in training or not, where it can do either.
+    pub fn sampling(self, sampling: bool) -> Self {
+        match self {
+            Self::Mlp(policy) => Self::Mlp(Box::new(policy.sampling(sampling))),
+            Self::Rbf(policy) => Self::Rbf(Box::new(policy.sampling(sampling))),
+            Self::Snapshots(_) | Self::Sac(_) => self,
+        }
+    }
+
+    /// Whether it has a distribution of discrete actions, whose mode may be worse than what is drawn from it.
+    pub(crate) fn has_categorical_actions(&self) -> bool {
+        let discrete = |part: &ActionPart| matches!(part, ActionPart::Discrete(_));
+        match self {
+            Self::Mlp(policy) => policy.heads().parts().iter().any(discrete),
+            Self::Rbf(_) | Self::Snapshots(_) | Self::Sac(_) => false,
         }
     }
 
@@ -210,6 +236,7 @@ impl TrainedPolicy {
             Self::Mlp(policy) => policy.inputs().ignores_weights(),
             Self::Rbf(policy) => policy.ignores_weights(),
             Self::Snapshots(_) => true,
+            Self::Sac(_) => false,
         }
     }
 
@@ -219,6 +246,7 @@ impl TrainedPolicy {
             Self::Mlp(policy) => policy.actor().parameters().len() + policy.log_std().len(),
             Self::Rbf(policy) => policy.theta().len(),
             Self::Snapshots(policies) => policies.numbers(),
+            Self::Sac(policy) => sac_networks(policy).iter().map(|(_, net)| net.parameters().len()).sum(),
         }
     }
 
@@ -255,6 +283,17 @@ impl TrainedPolicy {
                 let (policies, tensors): (_, Vec<_>) =
                     parts.map(|(k, policy)| policy.parts(&format!("{prefix}{k}."))).unzip();
                 (Meta::Snapshots { policies }, tensors.into_iter().flatten().collect())
+            }
+            Self::Sac(policy) => {
+                let networks = sac_networks(policy);
+                let tensors =
+                    networks.iter().flat_map(|(name, net)| network_tensors(&format!("{prefix}{name}"), net));
+                let meta = Meta::Sac {
+                    inputs: policy.inputs().clone(),
+                    actions: policy.parts().to_vec(),
+                    shape: networks[0].1.shape().to_vec(),
+                };
+                (meta, tensors.collect())
             }
         }
     }
@@ -309,6 +348,19 @@ impl TrainedPolicy {
                 }
                 Ok(Self::Snapshots(Box::new(Snapshots::new(policies))))
             }
+            Meta::Sac { inputs, actions, shape } => {
+                let mut network = |name: &str, layer_norm: bool| {
+                    relu_network_from(&format!("{prefix}{name}"), &shape, layer_norm, container)
+                };
+                let continuous = |part: &ActionPart| matches!(part, ActionPart::Continuous(_));
+                let networks = if actions.iter().any(continuous) {
+                    PolicyNetworks::Actor(network("actor", false)?)
+                } else {
+                    PolicyNetworks::Critics([network("critic.0", true)?, network("critic.1", true)?])
+                };
+                let policy = SacPolicy::from_parts(inputs, &actions, networks).map_err(wrong)?;
+                Ok(Self::Sac(Box::new(policy)))
+            }
         }
     }
 
@@ -321,22 +373,26 @@ impl TrainedPolicy {
             }
             Err(format!("it was trained for {what} {trained}, but the environment has {found}"))
         };
+        let same_spaces = |inputs: &Inputs, parts: &[ActionPart]| {
+            let space = environment.observation_space();
+            same("observations in", format!("{:?}", inputs.observation()), format!("{space:?}"))?;
+            same("actions", format!("{parts:?}"), format!("{:?}", environment.action_space()))?;
+            same("rewards with the ranges", format!("{:?}", inputs.scales()), format!("{:?}", task.scales()))
+        };
         match self {
-            Self::Mlp(policy) => {
-                let inputs = policy.inputs();
-                let space = environment.observation_space();
-                same("observations in", format!("{:?}", inputs.observation()), format!("{space:?}"))?;
-                let parts = policy.heads().parts();
-                same("actions", format!("{parts:?}"), format!("{:?}", environment.action_space()))?;
-                same(
-                    "rewards with the ranges",
-                    format!("{:?}", inputs.scales()),
-                    format!("{:?}", task.scales()),
-                )
-            }
+            Self::Mlp(policy) => same_spaces(policy.inputs(), policy.heads().parts()),
+            Self::Sac(policy) => same_spaces(policy.inputs(), policy.parts()),
             Self::Rbf(policy) => policy.check(task),
             Self::Snapshots(policies) => policies.policies().iter().try_for_each(|policy| policy.check(task)),
         }
+    }
+}
+
+/// The networks of a policy of the off-policy learner, by name.
+fn sac_networks(policy: &SacPolicy) -> Vec<(&'static str, &acrl_nn::Mlp)> {
+    match policy.networks() {
+        PolicyNetworks::Actor(net) => vec![("actor", net)],
+        PolicyNetworks::Critics([a, b]) => vec![("critic.0", a), ("critic.1", b)],
     }
 }
 

@@ -108,6 +108,54 @@ pub(crate) mod external_ppo {
     pub(crate) const LAST_EPISODE: f64 = 1.0 / 16.0;
 }
 
+/// The off-policy learner.
+pub(crate) mod sac {
+    /// Combinations of discrete parts of an action that are enumerated.
+    pub(crate) const MAX_JOINT_ACTIONS: usize = 64;
+    /// Steps whose mean estimates a long-run average, and that weights act for.
+    pub(crate) const WINDOW: u32 = 250;
+    /// Steps of a window that count as one before the first windows are over.
+    pub(crate) const LEAST_WINDOW: u32 = 50;
+    /// Share of these means on either side that is left out of their range.
+    pub(crate) const OUTER: f64 = 0.03;
+    /// Smallest unit of a reward, as a share of its largest magnitude.
+    pub(crate) const MIN_UNIT: f64 = 1e-3;
+    /// Range of means, relative to the largest magnitude, below which a reward counts as constant.
+    pub(crate) const CONSTANT: f64 = 1e-9;
+    /// Windows from which bounds of dual dynamics are drawn.
+    pub(crate) const RECENT: usize = 32;
+    /// Environment steps between two measurements of the units.
+    pub(crate) const UNITS_PERIOD: u64 = 5_000;
+    /// Shares of weights drawn uniformly from the simplex, and at a corner. The others are spread over orders of magnitude:
+    /// useful multipliers run from 0.004 to 6.
+    pub(crate) const UNIFORM: f64 = 0.4;
+    pub(crate) const CORNERS: f64 = 0.08;
+    /// Standard deviation of the logarithms of the others.
+    pub(crate) const SOFTMAX_STD: f64 = 2.0;
+    /// Steps of a stretch with dual dynamics, or without.
+    pub(crate) const STRETCH: u32 = 2_000;
+    /// Steps between two dual steps, and the step size in units.
+    pub(crate) const DUAL_PERIOD: u32 = 50;
+    pub(crate) const DUAL_STEP: f64 = 0.5;
+    /// Largest multiplier at which dual dynamics begin.
+    pub(crate) const MAX_MULTIPLIER: f64 = 100.0;
+    /// What is added to weights before the logarithm of the second input, which resolves small weights.
+    pub(crate) const LOG_WEIGHT_OFFSET: f32 = 0.003;
+    /// Bounds of ln σ of the actor.
+    pub(crate) const LOG_STD: (f32, f32) = (-5.0, 1.0);
+    /// Gain of the actor's initial output layer.
+    pub(crate) const ACTOR_GAIN: f32 = 0.1;
+    /// Initial entropy coefficient, and its learning rate relative to that of the networks.
+    pub(crate) const INITIAL_ENT_COEF: f32 = 0.1;
+    pub(crate) const ENT_COEF_RATE: f32 = 3.0;
+    /// Units of the one hidden layer of average rewards ρ(w).
+    pub(crate) const AVERAGE_REWARD_HIDDEN: usize = 32;
+    /// ε of Adam.
+    pub(crate) const ADAM_EPSILON: f32 = 1e-8;
+    /// Environment steps between two rows of metrics, at which the scaling of observations is refreshed.
+    pub(crate) const ROW: u64 = 1_000;
+}
+
 /// Normalisation of observations, rewards and values; PopArt is by van Hasselt et al. (2016).
 pub(crate) mod normalize {
     /// Width of a range above which observations are scaled by what is observed and not by the range.

@@ -8,7 +8,7 @@ use acrl_envs::{Problem, ProblemError, Source, bundled};
 use acrl_learn::settings::{Range, Settings};
 use acrl_learn::{
     ActorCriticConfig, BaselineConfig, Criterion, Learner, LearnerConfig, Method, PolicyGradientConfig,
-    PpoConfig, TabularConfig, TrainSettings, WeightSampler,
+    PpoConfig, SacConfig, TabularConfig, TrainSettings, WeightSampler,
 };
 
 fn read(kind: &str, text: &str) -> Result<TrainSettings, ProblemError> {
@@ -193,6 +193,7 @@ fn the_reference_page_is_generated_from_the_settings() {
          program.\n"
             .to_owned(),
         table::<PpoConfig>("ppo"),
+        table::<SacConfig>("sac (environments that the caller steps)"),
         table::<PolicyGradientConfig>("policy_gradient"),
         table::<ActorCriticConfig>("actor_critic"),
         table::<TabularConfig>("tabular (finite problems)"),

@@ -70,6 +70,8 @@ pub(crate) trait Isa: Copy {
     fn mul_sub_from(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V;
     /// max(low, min(high, a)); a NaN stays one.
     fn clamp(self, a: Self::V, low: f32, high: f32) -> Self::V;
+    /// d where x is above 0, else 0.
+    fn where_positive(self, x: Self::V, d: Self::V) -> Self::V;
     /// The bits of each lane shifted left by 23, which makes an exponent of an integer.
     fn to_exponent(self, a: Self::V) -> Self::V;
     /// The sum of the lanes: halves are added to each other until one lane is left.
@@ -206,6 +208,10 @@ impl Isa for Portable {
     #[inline(always)]
     fn clamp(self, a: Self::V, low: f32, high: f32) -> Self::V {
         a.map(|a| a.clamp(low, high))
+    }
+    #[inline(always)]
+    fn where_positive(self, x: Self::V, d: Self::V) -> Self::V {
+        zip(x, d, |x, d| if x > 0.0 { d } else { 0.0 })
     }
     #[inline(always)]
     fn sum(self, mut a: Self::V) -> f32 {

@@ -10,6 +10,7 @@ use std::ops::Range;
 
 use crate::batch::TILE;
 use crate::isa::{Isa, Line, Tiles};
+use crate::mlp::Activation;
 
 /// Vectors of a block.
 pub(crate) const LINES: usize = 2;
@@ -257,7 +258,22 @@ pub(crate) fn forward<I: Isa, const TANH: bool>(
     }
 }
 
-struct Backward<'a, const TANH: bool> {
+/// The activations of the sums of one block, in place.
+#[inline(always)]
+pub(crate) fn activate<I: Isa>(isa: I, activation: Activation, y: &mut [Row], lines: usize) {
+    for row in y {
+        for line in &mut row[..lines] {
+            let sum = isa.load(&line.0);
+            let y = match activation {
+                Activation::Tanh => isa.tanh(sum),
+                Activation::Relu => isa.clamp(sum, 0.0, f32::INFINITY),
+            };
+            isa.store(y, &mut line.0);
+        }
+    }
+}
+
+struct Backward<'a, const ACTIVATION: u8> {
     layer: Layer<'a>,
     d_y: &'a [Row],
     x: &'a [Row],
@@ -267,7 +283,7 @@ struct Backward<'a, const TANH: bool> {
     unfinished: Range<usize>,
 }
 
-impl<const TANH: bool> Backward<'_, TANH> {
+impl<const ACTIVATION: u8> Backward<'_, ACTIVATION> {
     /// acc += Wᵀ dy for the rows of dx from `k` on, and the R rows before them are finished.
     #[inline(always)]
     fn add_and_finish<I: Isa, const R: usize, const L: usize, const V: usize>(
@@ -288,7 +304,7 @@ impl<const TANH: bool> Backward<'_, TANH> {
                 for t in l * BETWEEN..(l + 1) * BETWEEN {
                     rank_one::<I, R, L, V>(isa, acc, |r| weights[t][r], &d_y[t]);
                 }
-                let d = derivative::<I, TANH>(isa, isa.load(&d_x[V + l].0), &x[V + l]);
+                let d = derivative::<I, ACTIVATION>(isa, isa.load(&d_x[V + l].0), &x[V + l]);
                 isa.store(d, &mut d_x[V + l].0);
                 all = isa.add(all, d);
             }
@@ -313,7 +329,7 @@ impl<const TANH: bool> Backward<'_, TANH> {
         for r in 0..R {
             let mut sum = isa.load(&sums[r].0);
             for l in 0..L {
-                let d = derivative::<I, TANH>(isa, acc[r][l], &x[r][V + l]);
+                let d = derivative::<I, ACTIVATION>(isa, acc[r][l], &x[r][V + l]);
                 isa.store(d, &mut d_x[r][V + l].0);
                 sum = isa.add(sum, d);
             }
@@ -322,17 +338,25 @@ impl<const TANH: bool> Backward<'_, TANH> {
     }
 }
 
-/// d, times 1 − x² if x came out of a tanh.
+/// The layer below is the input: nothing to be differentiated.
+pub(crate) const NONE: u8 = 0;
+/// The layer below ends in a tanh.
+pub(crate) const TANH: u8 = 1;
+/// The layer below ends in a ReLU.
+pub(crate) const RELU: u8 = 2;
+
+/// d times the derivative of the activation that x came out of: 1 − x² of a tanh, 1 or 0 of a ReLU.
 #[inline(always)]
-fn derivative<I: Isa, const TANH: bool>(isa: I, d: I::V, x: &Line) -> I::V {
-    if !TANH {
-        return d;
-    }
+fn derivative<I: Isa, const ACTIVATION: u8>(isa: I, d: I::V, x: &Line) -> I::V {
     let x = isa.load(&x.0);
-    isa.mul_sub_from(isa.mul(d, x), x, d)
+    match ACTIVATION {
+        TANH => isa.mul_sub_from(isa.mul(d, x), x, d),
+        RELU => isa.where_positive(x, d),
+        _ => d,
+    }
 }
 
-impl<const TANH: bool> Product for Backward<'_, TANH> {
+impl<const ACTIVATION: u8> Product for Backward<'_, ACTIVATION> {
     #[inline(always)]
     fn rows(&self) -> usize {
         self.layer.inputs
@@ -363,9 +387,9 @@ impl<const TANH: bool> Product for Backward<'_, TANH> {
     }
 }
 
-/// dx = Wᵀ dy of one block, times 1 − x² if x came out of a tanh. Adds the vectors of each row of dx to its line of `sums`.
+/// dx = Wᵀ dy of one block, times the derivative of the activation that x came out of. Adds the vectors of each row of dx to its line of `sums`.
 #[inline(always)]
-pub(crate) fn backward<I: Isa, const TANH: bool>(
+pub(crate) fn backward<I: Isa, const ACTIVATION: u8>(
     isa: I,
     layer: Layer,
     d_y: &[Row],
@@ -374,7 +398,7 @@ pub(crate) fn backward<I: Isa, const TANH: bool>(
     lines: usize,
 ) {
     let d_y = &d_y[..layer.outputs];
-    let mut product = Backward::<TANH> { layer, d_y, x, d_x, sums, unfinished: 0..0 };
+    let mut product = Backward::<ACTIVATION> { layer, d_y, x, d_x, sums, unfinished: 0..0 };
     cover(isa, lines, &mut product);
     for row in product.unfinished.clone() {
         let sums = [[isa.load(&product.d_x[row][0].0), isa.load(&product.d_x[row][1].0)]];

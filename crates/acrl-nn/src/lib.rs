@@ -1,14 +1,15 @@
 //! Small neural networks near hardware peak: forward pass, backward pass, Adam.
 //!
-//! Made for the policies and value functions of reinforcement learning: a few tanh layers of 16 to 256 units, a linear
+//! Made for the policies and value functions of reinforcement learning: a few layers of 16 to 256 units, a linear
 //! output, batches of 16 to a few thousand samples, one core.
 //!
 //! | item | contents |
 //! |---|---|
 //! | [`Batch`] | features × samples, feature-major: row `k` holds feature `k` of every sample |
-//! | [`Mlp`] | tanh layers and a linear output, all parameters in one flat vector |
+//! | [`Mlp`] | tanh or ReLU layers and a linear output, all parameters in one flat vector |
 //! | [`Workspace`] | preallocated activations, so that nothing is allocated in a training loop |
 //! | [`Adam`], [`clip_norm`] | the optimiser and gradient norm clipping |
+//! | [`polyak_update`] | averaging of parameters, for target networks |
 //! | [`tanh`], [`exp`] | vectorised functions over slices |
 //! | [`normals`] | standard normal random numbers from random bits |
 //! | [`Instructions`] | AVX-512, AVX2 with FMA, or portable code; selected at run time |
@@ -50,17 +51,20 @@ mod gradient;
 mod init;
 mod isa;
 mod kernels;
+mod layer_norm;
 mod math;
 mod mlp;
 mod normal;
+mod polyak;
 mod workspace;
 
 pub use adam::{Adam, clip_norm};
 pub use batch::Batch;
 pub use isa::Instructions;
 pub use math::{exp, tanh};
-pub use mlp::{Mlp, ShapeError};
+pub use mlp::{Activation, Mlp, ShapeError};
 pub use normal::normals;
+pub use polyak::polyak_update;
 pub use workspace::Workspace;
 
 /// The example of README.md, as a doctest.

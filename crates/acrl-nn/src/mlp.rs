@@ -26,9 +26,29 @@ pub enum ShapeError {
     Parameters { expected: usize, found: usize },
 }
 
-/// A multilayer perceptron: x₀ = input, xₗ = tanh(Wₗ xₗ₋₁ + cₗ), output = W x + c.
+/// The activation σ of hidden layers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Activation {
+    /// tanh x.
+    #[default]
+    Tanh,
+    /// max(x, 0).
+    Relu,
+}
+
+impl Activation {
+    fn is_tanh(&self) -> bool {
+        *self == Self::Tanh
+    }
+}
+
+/// A multilayer perceptron: x₀ = input, xₗ = σ(Wₗ xₗ₋₁ + cₗ), output = W x + c.
 ///
 /// The parameters are one vector: layer by layer, the weights W row by row (a row per output of the layer), then c.
+///
+/// The [`Activation`] σ is tanh unless another is [chosen](Mlp::with_activation). Hidden layers may have
+/// [layer normalisation](Mlp::with_layer_norm); their parameters are then followed by the gains g and shifts b.
 ///
 /// ```
 /// use acrl_nn::{Batch, Mlp, Workspace};
@@ -45,6 +65,10 @@ pub enum ShapeError {
 pub struct Mlp {
     shape: Vec<usize>,
     parameters: Vec<f32>,
+    #[serde(skip_serializing_if = "Activation::is_tanh")]
+    activation: Activation,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    layer_norm: bool,
 }
 
 #[derive(Deserialize)]
@@ -52,13 +76,22 @@ pub struct Mlp {
 struct Stored {
     shape: Vec<usize>,
     parameters: Vec<f32>,
+    #[serde(default)]
+    activation: Activation,
+    #[serde(default)]
+    layer_norm: bool,
 }
 
 impl TryFrom<Stored> for Mlp {
     type Error = ShapeError;
 
     fn try_from(stored: Stored) -> Result<Self, ShapeError> {
-        Self::from_parameters(&stored.shape, stored.parameters)
+        let Stored { shape, parameters, activation, layer_norm } = stored;
+        if layer_norm {
+            Self::from_normalized_parameters(&shape, parameters, activation)
+        } else {
+            Ok(Self::from_parameters(&shape, parameters)?.with_activation(activation))
+        }
     }
 }
 
@@ -73,6 +106,11 @@ fn count(shape: &[usize]) -> Result<usize, ShapeError> {
     let layers = shape.windows(2).map(|n| n[0].checked_add(1)?.checked_mul(n[1]));
     let sum = layers.into_iter().try_fold(0_usize, |sum, n| sum.checked_add(n?));
     sum.filter(|&n| n <= isize::MAX as usize / 64).ok_or(ShapeError::TooLarge)
+}
+
+/// The number of gains and shifts of a shape with layer normalisation.
+fn norms(shape: &[usize]) -> usize {
+    2 * shape.iter().skip(1).rev().skip(1).sum::<usize>()
 }
 
 impl Mlp {
@@ -93,7 +131,12 @@ impl Mlp {
         gains: &[f32],
         rng: &mut (impl Rng + ?Sized),
     ) -> Result<Self, ShapeError> {
-        let mut net = Self { shape: shape.to_vec(), parameters: vec![0.0; count(shape)?] };
+        let mut net = Self {
+            shape: shape.to_vec(),
+            parameters: vec![0.0; count(shape)?],
+            activation: Activation::Tanh,
+            layer_norm: false,
+        };
         for l in 0..shape.len() - 1 {
             let gain = gains.get(l).copied().unwrap_or(1.0);
             let range = net.weights_of(l);
@@ -108,7 +151,55 @@ impl Mlp {
         if expected != found {
             return Err(ShapeError::Parameters { expected, found });
         }
-        Ok(Self { shape: shape.to_vec(), parameters })
+        Ok(Self { shape: shape.to_vec(), parameters, activation: Activation::Tanh, layer_norm: false })
+    }
+
+    /// A network with layer normalisation and these parameters, in the order of [`Mlp::parameters`].
+    pub fn from_normalized_parameters(
+        shape: &[usize],
+        parameters: Vec<f32>,
+        activation: Activation,
+    ) -> Result<Self, ShapeError> {
+        let (expected, found) = (count(shape)? + norms(shape), parameters.len());
+        if expected != found {
+            return Err(ShapeError::Parameters { expected, found });
+        }
+        Ok(Self { shape: shape.to_vec(), parameters, activation, layer_norm: true })
+    }
+
+    /// The same network with another activation of its hidden layers.
+    pub fn with_activation(mut self, activation: Activation) -> Self {
+        self.activation = activation;
+        self
+    }
+
+    /// The same network with layer normalisation (Ba et al. 2016) between the sums and the activation of each hidden
+    /// layer: xₗ = σ(g (u − mean u)/√(var u + 10⁻⁵) + b) with u = Wₗ xₗ₋₁ + cₗ, gains g = 1 and shifts b = 0.
+    pub fn with_layer_norm(mut self) -> Self {
+        if self.layer_norm {
+            return self;
+        }
+        let mut parameters = Vec::with_capacity(self.parameters.len() + norms(&self.shape));
+        for l in 0..self.shape.len() - 1 {
+            let (start, m) = (self.weights_of(l).start, self.shape[l + 1]);
+            parameters.extend(&self.parameters[start..][..(self.shape[l] + 1) * m]);
+            if l + 2 < self.shape.len() {
+                parameters.extend(std::iter::repeat_n(1.0, m).chain(std::iter::repeat_n(0.0, m)));
+            }
+        }
+        self.parameters = parameters;
+        self.layer_norm = true;
+        self
+    }
+
+    /// The activation of hidden layers.
+    pub fn activation(&self) -> Activation {
+        self.activation
+    }
+
+    /// Whether hidden layers are normalised.
+    pub fn has_layer_norm(&self) -> bool {
+        self.layer_norm
     }
 
     /// The widths of input, hidden layers and output.
@@ -128,7 +219,8 @@ impl Mlp {
 
     /// The range of the weights of layer `l` in the parameters.
     fn weights_of(&self, l: usize) -> std::ops::Range<usize> {
-        let start = self.shape[..=l].windows(2).map(|n| (n[0] + 1) * n[1]).sum();
+        let more = if self.layer_norm { 3 } else { 1 };
+        let start = self.shape[..=l].windows(2).map(|n| (n[0] + more) * n[1]).sum();
         start..start + self.shape[l] * self.shape[l + 1]
     }
 
@@ -141,6 +233,18 @@ impl Mlp {
     pub(crate) fn layer_of<'a>(&self, l: usize, gradient: &'a mut [f32]) -> (&'a mut [f32], &'a mut [f32]) {
         let weights = self.weights_of(l);
         gradient[weights.start..weights.end + self.shape[l + 1]].split_at_mut(weights.len())
+    }
+
+    /// The gains and the shifts of hidden layer `l` in a vector laid out like the parameters.
+    pub(crate) fn norm(&self, l: usize) -> (&[f32], &[f32]) {
+        let start = self.weights_of(l).end + self.shape[l + 1];
+        self.parameters[start..][..2 * self.shape[l + 1]].split_at(self.shape[l + 1])
+    }
+
+    /// The gains and the shifts of hidden layer `l` in a vector laid out like the parameters.
+    pub(crate) fn norm_of<'a>(&self, l: usize, gradient: &'a mut [f32]) -> (&'a mut [f32], &'a mut [f32]) {
+        let start = self.weights_of(l).end + self.shape[l + 1];
+        gradient[start..][..2 * self.shape[l + 1]].split_at_mut(self.shape[l + 1])
     }
 
     /// The output for every sample of the input; keeps the activations for [`Mlp::backward`].
@@ -167,7 +271,7 @@ impl Mlp {
     }
 
     fn pass<'a>(&self, input: &Batch, work: &'a mut Workspace, keep: bool) -> &'a Batch {
-        assert!(work.fits(&self.shape), "the workspace is not made for the shape {:?}", self.shape);
+        assert!(work.fits(self), "the workspace is not made for the shape {:?}", self.shape);
         assert_eq!(input.rows(), self.shape[0], "rows of the input and inputs of the network");
         assert!(
             input.batch_size() <= work.batch_size(),
@@ -185,7 +289,7 @@ impl Mlp {
     /// If the last pass through the workspace was not [`Mlp::forward`] with as many samples as `d_output`, or if the
     /// number of its rows or the length of the gradient is not the network's.
     pub fn backward(&self, work: &mut Workspace, d_output: &Batch, gradient: &mut [f32]) {
-        self.back(work, d_output, gradient, None);
+        self.back(work, d_output, Some(gradient), None);
     }
 
     /// [`Mlp::backward`] that also writes the derivative by the input to `d_input`.
@@ -201,17 +305,28 @@ impl Mlp {
     ) {
         assert_eq!(d_input.rows(), self.shape[0], "rows of d_input and inputs of the network");
         d_input.set_batch_size(d_output.batch_size());
-        self.back(work, d_output, gradient, Some(d_input));
+        self.back(work, d_output, Some(gradient), Some(d_input));
+    }
+
+    /// Writes the sum over outputs of d_output · ∂output/∂input of each sample to `d_input`, as
+    /// [`Mlp::backward_to_input`] does, without the gradient by the parameters.
+    ///
+    /// # Panics
+    /// As [`Mlp::backward_to_input`].
+    pub fn input_gradient(&self, work: &mut Workspace, d_output: &Batch, d_input: &mut Batch) {
+        assert_eq!(d_input.rows(), self.shape[0], "rows of d_input and inputs of the network");
+        d_input.set_batch_size(d_output.batch_size());
+        self.back(work, d_output, None, Some(d_input));
     }
 
     fn back(
         &self,
         work: &mut Workspace,
         d_output: &Batch,
-        gradient: &mut [f32],
+        gradient: Option<&mut [f32]>,
         d_input: Option<&mut Batch>,
     ) {
-        assert!(work.fits(&self.shape), "the workspace is not made for the shape {:?}", self.shape);
+        assert!(work.fits(self), "the workspace is not made for the shape {:?}", self.shape);
         assert_eq!(
             work.kept(),
             Some(d_output.batch_size()),
@@ -222,7 +337,13 @@ impl Mlp {
             self.shape[self.shape.len() - 1],
             "rows of d_output and outputs of the network"
         );
-        assert_eq!(gradient.len(), self.parameters.len(), "length of the gradient and number of parameters");
+        if let Some(gradient) = &gradient {
+            assert_eq!(
+                gradient.len(),
+                self.parameters.len(),
+                "length of the gradient and number of parameters"
+            );
+        }
         dispatch(work.instructions(), Backward { net: self, work, d_output, gradient, d_input });
     }
 }

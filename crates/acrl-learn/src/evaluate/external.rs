@@ -6,19 +6,68 @@
 //! fixed weights are a [library](ExternalEvaluation::library), and the [policy](ExternalEvaluation::policy) samples its
 //! actions where that was measured to be better.
 
-use acrl::{ActionPart, BatchMatrix, Error, PolicyLibrary, Rng, VecPolicy as _, VecTask};
+use acrl::{BatchMatrix, Error, PolicyLibrary, Rng, VecPolicy as _, VecTask};
 
 use crate::tuning::external_evaluation::{
     DRAWN, FACTORS, LARGEST_SHARE, MEASURED, SAMPLING_GAIN, SHARE, WARM_UP,
 };
-use crate::{ExecutionDefaults, ExternalPpo, LibraryEvaluator, MlpPolicy};
+use crate::{ExecutionDefaults, ExternalPpo, LibraryEvaluator, Sac, TrainedPolicy};
+
+/// What an evaluation needs of a training.
+#[derive(Debug, Clone)]
+pub struct EvaluatedTraining {
+    /// Number of environments.
+    pub num_envs: usize,
+    /// Environment steps of the whole training.
+    pub total_steps: u64,
+    /// Mean length of episodes; `None` if none has ended.
+    pub episode: Option<f64>,
+    /// Row of the environment's rewards, and sign, of each of r₀ … r_m.
+    pub terms: Vec<Option<(usize, f64)>>,
+    /// Scales R₀ … R_m of the rewards.
+    pub scales: Vec<f64>,
+    /// Whether there is an objective.
+    pub objective: bool,
+    /// The policy.
+    pub policy: TrainedPolicy,
+}
+
+impl From<&ExternalPpo> for EvaluatedTraining {
+    fn from(training: &ExternalPpo) -> Self {
+        let (settings, policy) = (training.settings(), training.policy());
+        Self {
+            num_envs: settings.num_envs,
+            total_steps: settings.total_steps.unwrap_or(0),
+            episode: training.episode(),
+            terms: training.terms().to_vec(),
+            scales: policy.inputs().scales().to_vec(),
+            objective: policy.inputs().objective(),
+            policy: TrainedPolicy::Mlp(Box::new(policy)),
+        }
+    }
+}
+
+impl From<&Sac> for EvaluatedTraining {
+    fn from(training: &Sac) -> Self {
+        let (settings, policy) = (training.settings(), training.policy());
+        Self {
+            num_envs: settings.num_envs,
+            total_steps: settings.total_steps,
+            episode: training.episode(),
+            terms: training.terms().to_vec(),
+            scales: policy.inputs().scales().to_vec(),
+            objective: policy.inputs().objective(),
+            policy: TrainedPolicy::Sac(Box::new(policy)),
+        }
+    }
+}
 
 /// An evaluation, between two steps of the environment.
 #[derive(Debug, Clone)]
 pub struct ExternalEvaluation {
     plan: Plan,
     stage: Stage,
-    policy: MlpPolicy,
+    policy: TrainedPolicy,
     evaluator: LibraryEvaluator,
     /// For each of r₀ … r_m the row of the environment's rewards and the sign.
     terms: Vec<Option<(usize, f64)>>,
@@ -52,13 +101,12 @@ struct Plan {
 }
 
 impl Plan {
-    fn new(training: &ExternalPpo, policy: &MlpPolicy, seed: u64) -> Self {
-        let settings = training.settings();
-        let (num_envs, total) = (settings.num_envs, settings.total_steps.unwrap_or(0) as f64);
-        let episode = training.episode().filter(|steps| *steps != 0.0).unwrap_or(1.0).round_ties_even();
+    fn new(training: &EvaluatedTraining, seed: u64) -> Self {
+        let (num_envs, total) = (training.num_envs, training.total_steps as f64);
+        let episode = training.episode.filter(|steps| *steps != 0.0).unwrap_or(1.0).round_ties_even();
         let mut plan = Self {
-            scales: policy.inputs().scales().to_vec(),
-            objective: policy.inputs().objective(),
+            scales: training.scales.clone(),
+            objective: training.objective,
             num_envs,
             seed,
             episode: (episode as usize).max(1),
@@ -103,11 +151,10 @@ impl Plan {
 
 impl ExternalEvaluation {
     /// Begins to evaluate the present policy of a training.
-    pub fn new(training: &ExternalPpo, seed: u64) -> Self {
-        let policy = training.policy();
-        let plan = Plan::new(training, &policy, seed);
-        let discrete = policy.heads().parts().iter().any(|part| matches!(part, ActionPart::Discrete(_)));
-        let (stage, evaluator) = if discrete {
+    pub fn new(training: impl Into<EvaluatedTraining>, seed: u64) -> Self {
+        let training = training.into();
+        let plan = Plan::new(&training, seed);
+        let (stage, evaluator) = if training.policy.has_categorical_actions() {
             (Stage::Mode, plan.evaluator(None, plan.measured, 0))
         } else {
             let (drawn, measured) = plan.whole_episodes(plan.budget);
@@ -115,9 +162,9 @@ impl ExternalEvaluation {
         };
         Self {
             rewards: BatchMatrix::zeros(plan.scales.len(), plan.num_envs),
-            terms: training.terms().to_vec(),
+            terms: training.terms,
             rngs: plan.rngs(),
-            policy: policy.sampling(false),
+            policy: training.policy.sampling(false),
             plan,
             stage,
             evaluator,
@@ -197,7 +244,7 @@ impl ExternalEvaluation {
     }
 
     /// The policy, which samples its actions or takes their mode.
-    pub fn policy(&self) -> &MlpPolicy {
+    pub fn policy(&self) -> &TrainedPolicy {
         &self.policy
     }
 

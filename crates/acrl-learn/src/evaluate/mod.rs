@@ -12,7 +12,7 @@ use acrl::{BatchMatrix, Error, LibraryEntry, PolicyLibrary, Rng, VecPolicy, VecT
 use crate::tuning::library::{AGREEMENT, BURN_IN, DRAWN, FRESH, MEASURED, OBJECTIVE_SHARES};
 use crate::weights::simplex;
 pub use evaluator::LibraryEvaluator;
-pub use external::ExternalEvaluation;
+pub use external::{EvaluatedTraining, ExternalEvaluation};
 
 /// Measures the long-run averages of a policy at the corners of the simplex of weights, at the middles of its edges and at
 /// random points.

@@ -172,7 +172,7 @@ impl ExternalPpo {
             measured: false,
             iteration: 0,
             variances: Vec::new(),
-            episodes: EpisodeLength { ages: vec![Some(0); num_envs], mean: None },
+            episodes: EpisodeLength::new(num_envs),
             restarts: vec![false; num_envs],
             sticky_actions: StickyActions::default(),
             count_bonus: CountBonus::default(),
@@ -542,14 +542,24 @@ impl ExternalPpo {
 /// Moving average of the length of episodes.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct EpisodeLength {
+pub(crate) struct EpisodeLength {
     /// Steps of each environment's episode so far; `None` where its beginning is not known.
     ages: Vec<Option<u64>>,
     mean: Option<f64>,
 }
 
 impl EpisodeLength {
-    fn step(&mut self, result: &StepResult<'_>) {
+    /// No episode has ended yet.
+    pub(crate) fn new(num_envs: usize) -> Self {
+        Self { ages: vec![Some(0); num_envs], mean: None }
+    }
+
+    /// The average; `None` if no episode has ended.
+    pub(crate) fn mean(&self) -> Option<f64> {
+        self.mean
+    }
+
+    pub(crate) fn step(&mut self, result: &StepResult<'_>) {
         self.ages.resize(result.mask.len(), None);
         for (env, age) in self.ages.iter_mut().enumerate().filter(|(env, _)| result.mask[*env]) {
             let steps = age.map(|age| age + 1);

@@ -35,8 +35,10 @@ use serde::{Deserialize, Serialize};
 pub use actor_critic::Networks;
 pub use config::PpoConfig;
 pub use distribution::ActionHeads;
+pub(crate) use external::EpisodeLength;
 pub use external::{ExternalPpo, StepResult};
 pub use gae::advantages;
+pub(crate) use normalize::{ObservationStatistics, scale_outputs};
 pub use policy::{Inputs, MlpPolicy};
 #[doc(hidden)] // For `benches/train`.
 pub use rollout_buffer::RolloutBuffer;

@@ -67,7 +67,7 @@ impl RewardSpread {
 
 /// Running means and variances of observations.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct ObservationStatistics {
+pub(crate) struct ObservationStatistics {
     count: f64,
     means: Vec<f64>,
     /// Σ (x − mean)².
@@ -75,12 +75,12 @@ pub(super) struct ObservationStatistics {
 }
 
 impl ObservationStatistics {
-    pub(super) fn new(rows: usize) -> Self {
+    pub(crate) fn new(rows: usize) -> Self {
         Self { count: 0.0, means: vec![0.0; rows], squares: vec![0.0; rows] }
     }
 
     /// Adds the observations of all environments.
-    pub(super) fn visit(&mut self, observation: &BatchMatrix) {
+    pub(crate) fn visit(&mut self, observation: &BatchMatrix) {
         let n = observation.num_envs() as f64;
         let total = self.count + n;
         for (row, (mean, squares)) in self.means.iter_mut().zip(&mut self.squares).enumerate() {
@@ -103,14 +103,19 @@ impl ObservationStatistics {
     }
 
     /// Intervals to scale from: the range itself if it is narrow, else two standard deviations around the mean.
-    pub(super) fn intervals(&self, ranges: &[Interval]) -> Vec<Interval> {
+    pub(crate) fn intervals(&self, ranges: &[Interval]) -> Vec<Interval> {
+        self.intervals_of(ranges, OBSERVATION_STDS)
+    }
+
+    /// [`Self::intervals`] with another number of standard deviations.
+    pub(crate) fn intervals_of(&self, ranges: &[Interval], stds: f64) -> Vec<Interval> {
         let measured = |row: usize, range: &Interval| {
             if range.is_bounded() && range.width() <= WIDE {
                 return *range;
             }
             let (mean, std) = (self.means[row], (self.squares[row] / self.count.max(1.0)).sqrt());
             // A number that has not changed yet is not scaled.
-            let half = if std > CONSTANT * (1.0 + mean.abs()) { OBSERVATION_STDS * std } else { 1.0 };
+            let half = if std > CONSTANT * (1.0 + mean.abs()) { stds * std } else { 1.0 };
             Interval::new(mean - half, mean + half)
         };
         ranges.iter().enumerate().map(|(row, range)| measured(row, range)).collect()
@@ -161,7 +166,7 @@ impl Networks {
 }
 
 /// Multiplies each output of a network by a factor.
-pub(super) fn scale_outputs(network: &mut Mlp, factors: &[f64]) {
+pub(crate) fn scale_outputs(network: &mut Mlp, factors: &[f64]) {
     let width = network.shape()[network.shape().len() - 2];
     let from = network.parameters().len() - factors.len() * (width + 1);
     let (weights, biases) = network.parameters_mut()[from..].split_at_mut(factors.len() * width);

@@ -112,7 +112,7 @@ impl Inputs {
     }
 
     /// Writes the rows of weights: w_i R_i / Σ w_j R_j, uniform where all of them are 0.
-    fn write_weights(&self, weights: &BatchMatrix, out: &mut Batch, totals: &mut Vec<f64>) {
+    pub(crate) fn write_weights(&self, weights: &BatchMatrix, out: &mut Batch, totals: &mut Vec<f64>) {
         if self.unconditioned {
             return;
         }

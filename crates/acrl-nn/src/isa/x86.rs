@@ -4,7 +4,7 @@ use super::{Isa, Kernel, Tiles};
 use crate::batch::TILE;
 use crate::math::{CUBICS, CUBICS_LIMIT};
 use pulp::x86::{V3, V4};
-use std::arch::x86_64::{__m256, __m512};
+use std::arch::x86_64::{__m256, __m512, _CMP_GT_OQ};
 
 /// A kernel and the token it runs with, as `pulp` wants it.
 pub(super) struct Run<K, I>(pub(super) K, pub(super) I);
@@ -48,6 +48,11 @@ impl Isa for V4 {
         // Both give their second argument when one is NaN.
         let a = self.avx512f._mm512_min_ps(self.splat(high), a);
         self.avx512f._mm512_max_ps(self.splat(low), a)
+    }
+    #[inline(always)]
+    fn where_positive(self, x: __m512, d: __m512) -> __m512 {
+        let f = self.avx512f;
+        f._mm512_maskz_mov_ps(f._mm512_cmp_ps_mask::<_CMP_GT_OQ>(x, self.splat(0.0)), d)
     }
     #[inline(always)]
     fn to_exponent(self, a: __m512) -> __m512 {
@@ -193,6 +198,11 @@ impl Isa for V3 {
         let (low, high) = (self.avx._mm256_set1_ps(low), self.avx._mm256_set1_ps(high));
         let a = [self.avx._mm256_min_ps(high, a[0]), self.avx._mm256_min_ps(high, a[1])];
         [self.avx._mm256_max_ps(low, a[0]), self.avx._mm256_max_ps(low, a[1])]
+    }
+    #[inline(always)]
+    fn where_positive(self, x: Self::V, d: Self::V) -> Self::V {
+        let zero = self.avx._mm256_set1_ps(0.0);
+        [0, 1].map(|i| self.avx._mm256_and_ps(self.avx._mm256_cmp_ps::<_CMP_GT_OQ>(x[i], zero), d[i]))
     }
     #[inline(always)]
     fn sum(self, a: Self::V) -> f32 {
