@@ -9,9 +9,10 @@ use crate::kernel::rbf::{RbfPolicy, RbfShape};
 use crate::policy_file::{PolicyFileError, network_from, network_tensors};
 use crate::ppo::{ActionHeads, Inputs, MlpPolicy, Ppo};
 use crate::{
-    ActorCritic, Coverage, LearnError, Learner, LearnerConfig, Method, PolicyGradient, RewardSample,
+    ActorCritic, Coverage, LearnError, Learner, LearnerConfig, Method, PolicyGradient, RewardSample, TabularPolicy,
     TrainSettings,
 };
+use crate::tabular::file::TabularMeta;
 
 /// A training that can be stopped between two iterations, stored, and continued bit-identically.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -148,6 +149,8 @@ pub enum TrainedPolicy {
     Rbf(Box<RbfPolicy>),
     /// Several policies that take turns.
     Snapshots(Box<Snapshots>),
+    /// A table with the model that it estimates.
+    Tabular(Box<TabularPolicy>),
 }
 
 impl VecPolicy for TrainedPolicy {
@@ -162,6 +165,7 @@ impl VecPolicy for TrainedPolicy {
             Self::Mlp(policy) => policy.act(observation, weights, actions, rngs),
             Self::Rbf(policy) => policy.act(observation, weights, actions, rngs),
             Self::Snapshots(policies) => policies.act(observation, weights, actions, rngs),
+            Self::Tabular(policy) => policy.act(observation, weights, actions, rngs),
         }
     }
 
@@ -170,6 +174,7 @@ impl VecPolicy for TrainedPolicy {
             Self::Mlp(policy) => policy.action_repeat(),
             Self::Rbf(policy) => policy.action_repeat(),
             Self::Snapshots(policies) => policies.action_repeat(),
+            Self::Tabular(policy) => policy.action_repeat(),
         }
     }
 }
@@ -192,6 +197,8 @@ enum Meta {
     Rbf { shape: RbfShape, weights: usize },
     /// Several policies that take turns; the names of their tensors begin with their numbers.
     Snapshots { policies: Vec<Meta> },
+    /// A table.
+    Tabular { table: Box<TabularMeta> },
 }
 
 impl TrainedPolicy {
@@ -201,6 +208,7 @@ impl TrainedPolicy {
             Self::Mlp(policy) => policy.is_sampling(),
             Self::Rbf(policy) => policy.is_sampling(),
             Self::Snapshots(policies) => policies.policies().iter().any(Self::is_sampling),
+            Self::Tabular(_) => false,
         }
     }
 
@@ -210,6 +218,7 @@ impl TrainedPolicy {
             Self::Mlp(policy) => policy.inputs().ignores_weights(),
             Self::Rbf(policy) => policy.ignores_weights(),
             Self::Snapshots(_) => true,
+            Self::Tabular(_) => false,
         }
     }
 
@@ -219,6 +228,7 @@ impl TrainedPolicy {
             Self::Mlp(policy) => policy.actor().parameters().len() + policy.log_std().len(),
             Self::Rbf(policy) => policy.theta().len(),
             Self::Snapshots(policies) => policies.numbers(),
+            Self::Tabular(policy) => policy.counts().pairs_tried(),
         }
     }
 
@@ -255,6 +265,10 @@ impl TrainedPolicy {
                 let (policies, tensors): (_, Vec<_>) =
                     parts.map(|(k, policy)| policy.parts(&format!("{prefix}{k}."))).unzip();
                 (Meta::Snapshots { policies }, tensors.into_iter().flatten().collect())
+            }
+            Self::Tabular(policy) => {
+                let (table, tensors) = policy.to_parts(prefix);
+                (Meta::Tabular { table: Box::new(table) }, tensors)
             }
         }
     }
@@ -309,6 +323,9 @@ impl TrainedPolicy {
                 }
                 Ok(Self::Snapshots(Box::new(Snapshots::new(policies))))
             }
+            Meta::Tabular { table } => {
+                Ok(Self::Tabular(Box::new(TabularPolicy::from_parts(*table, prefix, container)?)))
+            }
         }
     }
 
@@ -336,6 +353,7 @@ impl TrainedPolicy {
             }
             Self::Rbf(policy) => policy.check(task),
             Self::Snapshots(policies) => policies.policies().iter().try_for_each(|policy| policy.check(task)),
+            Self::Tabular(policy) => policy.check(task),
         }
     }
 }
