@@ -6,6 +6,7 @@
 
 mod bounds;
 mod problems;
+mod table;
 mod trial;
 
 use anyhow::Result;
@@ -13,6 +14,7 @@ use clap::Parser;
 use cpu_time::ProcessTime;
 
 use problems::{KINDS, draw};
+use table::Table;
 
 /// Trains on finite problems as black boxes, executes for three sets of bounds, and prints what was met and the regret.
 #[derive(Debug, Parser)]
@@ -45,56 +47,43 @@ struct Args {
 
 fn main() -> Result<()> {
     let args = Args::parse();
+    let settings = trial::Settings {
+        train_steps: args.train_steps,
+        steps: args.steps,
+        seed: args.run_seed,
+        num_envs: args.num_envs,
+        features: args.features,
+    };
+    let (mut learnt, mut known) = (Table::default(), Table::default());
     println!("| problem | states | optimum | trained | changed 1 | changed 2 | per pair | CPU s: train, execute |");
     println!("|---|---|---|---|---|---|---|---|");
-    let (mut regrets, mut verdicts) = (Vec::new(), Vec::new());
     let kinds = (0..KINDS.len()).filter(|kind| args.kind.as_deref().is_none_or(|name| name == KINDS[*kind]));
     for kind in kinds {
         for seed in args.seed..args.seed + args.draws {
             let problem = draw(kind, seed)?;
             let sets = bounds::sets(&problem)?;
             let start = ProcessTime::now();
-            let trained = trial::train(&problem, &sets[0].specification, &args_of(&args))?;
+            let trained = trial::train(&problem, &sets[0].specification, &settings)?;
             let training = start.elapsed().as_secs_f64();
             let start = ProcessTime::now();
             let mut cells = Vec::new();
             for set in &sets {
-                let result = trial::execute(&problem, &trained, set, &args_of(&args))?;
-                cells.push(format!("{} {:.4}", result.verdict, result.regret));
-                regrets.push(result.regret);
-                verdicts.push(result.verdict);
+                cells.push(learnt.add(trial::execute(&problem, &trained, set, &settings)?));
+            }
+            let executing = start.elapsed().as_secs_f64();
+            for (cell, set) in cells.iter_mut().zip(&sets) {
+                *cell += &format!(" ({})", known.add(trial::known(&problem, set, &settings)?));
             }
             println!(
-                "| {} | {} | {:.4} | {} | {:.0} | {training:.2}, {:.2} |",
+                "| {} | {} | {:.4} | {} | {:.0} | {training:.2}, {executing:.2} |",
                 problem.name,
                 problem.model.states(),
                 sets[0].optimum,
                 cells.join(" | "),
                 trained.suitability.steps_per_pair,
-                start.elapsed().as_secs_f64()
             );
         }
     }
-    regrets.sort_by(f64::total_cmp);
-    let count = |verdict: &str| verdicts.iter().filter(|v| **v == verdict).count();
-    println!(
-        "\n{} sets: {} satisfied, {} within tolerance, {} violated; regret median {:.4}, worst {:.4}",
-        verdicts.len(),
-        count("satisfied"),
-        count("within"),
-        count("violated"),
-        regrets[regrets.len() / 2],
-        regrets[regrets.len() - 1]
-    );
+    println!("\nlearnt: {learnt}\n(model known: {known})");
     Ok(())
-}
-
-fn args_of(args: &Args) -> trial::Settings {
-    trial::Settings {
-        train_steps: args.train_steps,
-        steps: args.steps,
-        seed: args.run_seed,
-        num_envs: args.num_envs,
-        features: args.features,
-    }
 }

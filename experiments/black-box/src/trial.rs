@@ -1,9 +1,12 @@
 //! Training and execution in a problem that is stepped as an unknown environment.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use acrl::{BatchMatrix, Interval, Rng, Specification, VecTask, Verdict};
-use acrl_app::{ExecutionOptions, ExternalRun, PolicyProblem, RunOptions};
+use acrl_app::{
+    Control, ExecutionOptions, ExternalRun, Input, PolicyProblem, Run, RunOptions, Stop, run,
+};
 use acrl_envs::{External, ExternalAction, ExternalParameters, ExternalReward};
 use acrl_learn::ppo::StepResult;
 use acrl_learn::{Suitability, Tabular, TabularConfig};
@@ -160,19 +163,32 @@ pub(crate) fn execute(
         envs.step(&actions);
         run.observe(&envs.result())?;
     }
-    let run = run.finish()?;
-    let verdict = run.report.requirements.iter().map(|(_, r)| r.verdict).max_by_key(|verdict| match verdict {
-        Verdict::Satisfied => 0,
-        Verdict::WithinTolerance => 1,
-        Verdict::Violated => 2,
+    outcome(&run.finish()?, set)
+}
+
+/// Executes the exact solution of the model, which the learner does not know: what chance and the length of the run allow.
+pub(crate) fn known(problem: &BlackBox, set: &BoundSet, settings: &Settings) -> Result<Outcome> {
+    let mut input = Input::from(Arc::new(problem.model.clone()));
+    let specification = &set.specification;
+    input.specify("model", specification.objective().cloned(), specification.requirements())?;
+    let execution = ExecutionOptions {
+        steps: Some(settings.steps),
+        runs: Some(1),
+        ..ExecutionOptions::default()
+    };
+    let options = RunOptions { execution, seed: Some(settings.seed), ..RunOptions::default() };
+    outcome(&run("model", input, &options, &Control::silent(Stop::default()))?, set)
+}
+
+fn outcome(run: &Run, set: &BoundSet) -> Result<Outcome> {
+    let verdicts = run.report.requirements.iter().map(|(_, r)| match r.verdict {
+        Verdict::Satisfied => (0, "satisfied"),
+        Verdict::WithinTolerance => (1, "within"),
+        Verdict::Violated => (2, "violated"),
     });
-    let objective = run.objective.context("there is no objective")?;
+    let objective = run.objective.as_ref().context("there is no objective")?;
     Ok(Outcome {
-        verdict: match verdict {
-            None | Some(Verdict::Satisfied) => "satisfied",
-            Some(Verdict::WithinTolerance) => "within",
-            Some(Verdict::Violated) => "violated",
-        },
+        verdict: verdicts.max().map_or("satisfied", |(_, name)| name),
         regret: (set.optimum - objective.average) / set.unit,
     })
 }

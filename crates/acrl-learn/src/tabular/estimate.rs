@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use acrl::{CsrModel, Error, FiniteCmdp, Requirement, Specification};
-use acrl_exact::{Executable, FiniteTask, Solution, SolveOptions, SolveRound, almost_sure_observed, solve};
+use acrl_exact::{Executable, FiniteTask, Solution, SolveError, SolveOptions, SolveRound, almost_sure_observed, solve};
 
 use super::Counts;
 use crate::LearnError;
@@ -162,7 +162,8 @@ pub fn solve_estimate(
                 return Ok(EstimatedSolution { answer, specification, relaxed });
             }
             Attempt::Infeasible(missing) => {
-                relaxed = (relaxed + missing).max(RELAXATION_GROWTH * relaxed).max(LEAST_RELAXATION);
+                // What is missing exactly would be too close to infeasible.
+                relaxed = (relaxed + 1.01 * missing).max(RELAXATION_GROWTH * relaxed).max(LEAST_RELAXATION);
             }
         }
         task = whole.with(&relax(&whole.in_model_units(), relaxed)?)?;
@@ -186,15 +187,21 @@ fn attempt(task: &FiniteTask<'_>) -> Result<Attempt, LearnError> {
         _ => ControlFlow::Continue(()),
     };
     if task.structure().end_components.len() > 1 {
-        let sure = almost_sure_observed(task, &options, &mut observer)?;
+        let sure = match almost_sure_observed(task, &options, &mut observer) {
+            Err(SolveError::Rounds(_) | SolveError::Stopped) => return Ok(Attempt::Infeasible(0.0)),
+            sure => sure?,
+        };
         return Ok(Executable::almost_sure(task, &sure).map_or(Attempt::Infeasible(0.0), Attempt::Solved));
     }
-    Ok(match solve(task, &options, &mut observer)? {
-        Solution::Optimal(optimum) => Attempt::Solved(Executable::new(task, &optimum)),
-        Solution::Infeasible(conflict) => {
+    Ok(match solve(task, &options, &mut observer) {
+        Ok(Solution::Optimal(optimum)) => Attempt::Solved(Executable::new(task, &optimum)),
+        Ok(Solution::Infeasible(conflict)) => {
             let uniform = conflict.relaxation.uniform;
-            Attempt::Infeasible(if uniform.is_finite() { uniform * (1.0 + 1e-3) } else { 0.0 })
+            Attempt::Infeasible(if uniform.is_finite() { uniform } else { 0.0 })
         }
+        // Too close to infeasible to tell.
+        Err(SolveError::Rounds(_) | SolveError::Stopped) => Attempt::Infeasible(0.0),
+        Err(error) => return Err(error.into()),
     })
 }
 
