@@ -14,7 +14,7 @@ use crate::LearnError;
 use crate::tuning::tabular::{FIRST_RESOLVE, LEAST_RESOLVE, RESOLVE_GROWTH, STATES_ADDED};
 
 /// Options of a [`TabularExecution`].
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TabularExecutionOptions {
     /// Number of steps, if it is known.
