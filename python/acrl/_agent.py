@@ -223,14 +223,23 @@ class Agent:
             return self._policy.predict(obs, multipliers, deterministic=self._deterministic)
         return self._policy(obs, multipliers)
 
-    def observe(self, rewards: Mapping[str, float] | Iterable[float]) -> bool:
+    def observe(
+        self,
+        rewards: Mapping[str, float] | Iterable[float],
+        *,
+        terminated: bool = False,
+        truncated: bool = False,
+    ) -> bool:
         """Takes the rewards of one step; True if the multipliers were updated.
 
         Args:
             rewards: By reward (further keys are ignored), or in the order of the requirements, with or without the
                 objective before them. A missing objective counts as 0.
+            terminated: True if the environment terminated the episode; a tabular policy, whose model is estimated on, does
+                not count the next episode's first observation as the successor then.
+            truncated: True if the episode was cut off.
         """
-        return self._native.observe(rewards)
+        return self._native.observe(rewards, terminated, truncated)
 
     @property
     def requirements(self) -> Requirements:

@@ -114,7 +114,7 @@ class Training:
         requirements: Requirement | Iterable[Requirement],
         objective: Objective | str | None = None,
         rewards: RewardSpec | None = None,
-        learner: Literal["ppo"] = "ppo",
+        learner: Literal["ppo", "sac", "tabular"] = "ppo",
         total_steps: int = 1_000_000,
         seed: int = 0,
         num_envs: int | None = None,
@@ -278,14 +278,14 @@ class Training:
         """The policy with the library of its long-run averages under fixed weights."""
         evaluation = self._trainer.evaluation()
         obs, steps = self._envs.reset() if self._observations is None else self._observations, 0
-        while not evaluation.done:
+        while evaluation is not None and not evaluation.done:
             step = self._envs.step(evaluation.act(obs))
             obs, steps = step.observations, steps + 1
             evaluation.observe(step.rewards, step.mask, step.terminated | step.truncated)
             if bar is not None and steps % 64 == 0:
                 bar.evaluation(evaluation.progress)
         self._observations = obs
-        self._evaluation_steps += evaluation.steps
+        self._evaluation_steps += 0 if evaluation is None else evaluation.steps
         return from_training(self._trainer.finish(evaluation, self.steps, self._complete), self._seed)
 
     def close(self) -> None:
@@ -341,6 +341,9 @@ def train(*args: Any, **kwargs: Any) -> Policy:  # noqa: D417 (those of Training
             components and keys of ``info``; or a function ``rewards(obs, action, next_obs, reward, info)`` that returns
             a dict or a vector. Default: "reward", "reward0" …, "cost", "terminated", "truncated" and the numbers of
             ``info``.
+        learner: The algorithm. "ppo": proximal policy optimisation. "sac": off-policy, soft actor-critic or, with discrete
+            actions, double Q-learning; needs fewer steps, and more time for each. "tabular": a model learnt by counting
+            and solved exactly, for discrete actions and at most some thousand distinct observations.
         total_steps: Environment steps, in all environments. The evaluation of the policy takes up to a quarter of
             that on top of it, and several thousand steps at least: it measures whole episodes, and more of them until
             the standard errors are a hundredth of the range of the averages.

@@ -9,7 +9,7 @@ use acrl_learn::baselines::finite::dual_descent::dual_descent;
 use acrl_learn::baselines::finite::fixed_weights::{best, square_grid, sweep};
 use acrl_learn::baselines::finite::primal_averaging::{Blocks, state_wise, trajectory_weighted, visits};
 use acrl_learn::baselines::finite::primal_dual::{PrimalDualConfig, primal_dual};
-use acrl_learn::{Method, Stationary, Tabular, TabularConfig};
+use acrl_learn::{Method, QLearning, QLearningConfig, Stationary};
 
 use crate::compare_continuous;
 use crate::comparison::{Comparison, MethodEntry, MethodRun};
@@ -171,15 +171,15 @@ impl Contest<'_> {
     }
 
     fn learned(&self) -> Result<MethodEntry, Error> {
-        let settings = TabularConfig { total_steps: self.train_steps, ..self.problem.train.tabular()? };
-        let learner = Tabular::new(settings)?;
+        let settings = QLearningConfig { total_steps: self.train_steps, ..self.problem.train.q_learning()? };
+        let learner = QLearning::new(settings)?;
         let values = execute_runs(self.problem.run.runs, |run| {
             let mut rng = Rng::stream(self.problem.run.seed, run as u64);
             let task = self.environment()?;
             let mut policy = learner.train(&task, &mut rng, &mut self.stop.clone())?;
             self.execute(&mut policy, self.problem.agent(self.task)?, &mut rng)
         })?;
-        self.entry("A-CRL (learned)", values, "tabular Q for all weights, learned from samples".to_owned())
+        self.entry("A-CRL (learned)", values, "Q-learning for all weights, learned from samples".to_owned())
     }
 
     fn fixed_weights(&self) -> Result<MethodEntry, Error> {

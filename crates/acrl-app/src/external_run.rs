@@ -4,10 +4,12 @@ use acrl::{
     Agent, BatchMatrix, Error as MethodError, Execution, History, Rewards, Rng, Scoring, VecPolicy as _,
 };
 use acrl_learn::TrainedPolicy;
+use acrl_learn::ppo::StepResult;
 
 use crate::input::{PolicyProblem, rebound};
 use crate::run::{Run, RunOptions};
 use crate::run_policy::{Plan, PolicyRuns, PreparedRun, is_sampled, normalised, prepare};
+use crate::tabular_run::TabularRuns;
 use crate::{Error, ensure};
 
 /// Runs of a trained policy in environments that the caller steps: an agent for each of them.
@@ -22,6 +24,8 @@ pub struct ExternalRun {
     prepared: PreparedRun,
     agents: Vec<Agent>,
     policy: TrainedPolicy,
+    /// Executions of a tabular policy.
+    tabular: Option<TabularRuns>,
     rngs: Vec<Rng>,
     /// The names of the rewards that are observed.
     names: Vec<String>,
@@ -50,25 +54,34 @@ impl ExternalRun {
     ) -> Result<Self, Error> {
         ensure!(num_envs > 0, "there is no environment to run in");
         input.problem.specification = rebound(&input, name, None, requirements)?;
-        let prepared = prepare(&mut input, options)?;
-        let task = input.task(input.problem.specification.clone())?;
-        let plan = Plan::new(&task, &input, &prepared);
-        let mut agent = plan.agent()?;
-        agent.plan(input.problem.run.steps);
-        let history = plan.history();
-        let specification = task.specification();
+        let mut prepared = prepare(&mut input, options)?;
+        let specification = input.problem.specification.clone();
         let mut names: Vec<String> = specification.objective().iter().map(|o| o.reward.clone()).collect();
         for requirement in specification.requirements() {
             if !names.iter().any(|name| name == requirement.reward()) {
                 names.push(requirement.reward().to_owned());
             }
         }
+        let (tabular, planned) = match TabularRuns::new(&mut input, options, &names, num_envs)? {
+            Some((runs, agent)) => {
+                prepared.start = agent.multipliers().clone();
+                (Some(runs), Some(agent))
+            }
+            None => (None, None),
+        };
+        let task = input.task(specification)?;
+        let plan = Plan::new(&task, &input, &prepared);
+        let mut agent = planned.map_or_else(|| plan.agent(), Ok)?;
+        agent.plan(input.problem.run.steps);
+        let history = plan.history();
+        let specification = task.specification();
         let m = specification.requirements().len();
         Ok(Self {
             name: name.to_owned(),
             scoring: specification.bind(&names)?,
             names,
             policy: input.file.policy.clone(),
+            tabular,
             rngs: (0..num_envs as u64).map(|run| Rng::stream(input.problem.run.seed, run)).collect(),
             weights: BatchMatrix::zeros(m + 1, num_envs),
             actions: BatchMatrix::zeros(task.environment().action_space().len(), num_envs),
@@ -100,6 +113,10 @@ impl ExternalRun {
 
     /// An action for every environment, by the observation of each and its agent's weights.
     pub fn act(&mut self, observations: &BatchMatrix) -> Result<&BatchMatrix, MethodError> {
+        if let Some(tabular) = &mut self.tabular {
+            tabular.act(observations, &self.agents, &mut self.actions, &mut self.rngs);
+            return Ok(&self.actions);
+        }
         let repeat = self.policy.action_repeat().max(1) as u64;
         let is_due = |taken: &u64| taken.is_multiple_of(repeat);
         if !self.taken.iter().any(is_due) {
@@ -121,15 +138,18 @@ impl ExternalRun {
         Ok(&self.actions)
     }
 
-    /// Takes the rewards of a step, a row for each of the [names](Self::reward_names), of environments that made one (`mask`)
-    /// and whose run is not over.
-    pub fn observe(&mut self, rewards: &BatchMatrix, mask: &[bool]) -> Result<(), MethodError> {
+    /// Takes the result of a step, with a row of rewards for each of the [names](Self::reward_names), of environments that made
+    /// one (`mask`) and whose run is not over.
+    pub fn observe(&mut self, result: &StepResult<'_>) -> Result<(), MethodError> {
         let (steps, before) = (self.input.problem.run.steps, self.steps());
         for (env, agent) in self.agents.iter_mut().enumerate() {
-            if mask[env] && self.taken[env] < steps {
-                let named: Vec<f64> = rewards.column(env).collect();
+            if result.mask[env] && self.taken[env] < steps {
+                let named: Vec<f64> = result.rewards.column(env).collect();
                 self.scoring.score(&named, &mut self.rewards)?;
-                agent.observe(&self.rewards)?;
+                let updated = agent.observe(&self.rewards)?.is_some();
+                if let Some(tabular) = &mut self.tabular {
+                    tabular.observe(env, result, updated, agent)?;
+                }
                 self.taken[env] += 1;
             }
         }
@@ -173,6 +193,10 @@ impl ExternalRun {
             history: self.history,
             occupancy: None,
         };
-        Ok(plan.result(&self.name, &self.input.problem.text, report, runs, stopped))
+        let mut run = plan.result(&self.name, &self.input.problem.text, report, runs, stopped);
+        if let Some(tabular) = &self.tabular {
+            tabular.describe(&mut run);
+        }
+        Ok(run)
     }
 }

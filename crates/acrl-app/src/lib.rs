@@ -54,6 +54,7 @@ mod solution_execution;
 mod solution_file;
 pub mod solve;
 mod sweep;
+mod tabular_run;
 mod train;
 #[cfg(feature = "view")]
 mod view;

@@ -239,7 +239,7 @@ impl Run {
             step_size: self.step_size,
             seed: self.seed,
             training: policy.map(|policy| policy.training_line()),
-            executor: policy.map(|policy| policy.executor),
+            executor: policy.and_then(|policy| policy.executor),
             advice: self.advice.clone(),
             stopped: self.stopped,
         };

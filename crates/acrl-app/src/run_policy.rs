@@ -22,6 +22,7 @@ use crate::options::{ExecutorOption, InitMultipliers};
 use crate::plane::Plane;
 use crate::run::{Run, RunFiles, RunOptions, epoch_advice};
 use crate::run_writer::RunWriter;
+use crate::tabular_run::solved_policy;
 use crate::{Context as _, Error, bail};
 
 pub(super) type Executions = Vec<Execution<Vec<f64>>>;
@@ -83,8 +84,9 @@ pub struct PolicyRun {
     pub policy: TrainingRecord,
     /// The weights of the runs beside those of the training.
     pub coverage: CoverageReport,
-    /// What chose the weights.
-    pub executor: Executor,
+    /// What chose the weights; `None` for a solved mixture.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub executor: Option<Executor>,
     /// The number of runs that ended with the policy library.
     pub runs_on_library: usize,
     /// False for a baseline, which ignores the multipliers.
@@ -119,6 +121,7 @@ pub(super) struct PreparedRun {
 
 /// Settles everything that neither the options nor the problem say by the defaults of the policy.
 pub(super) fn prepare(input: &mut PolicyProblem, options: &RunOptions) -> Result<PreparedRun, Error> {
+    let is_solved = solved_policy(input, options.executor).is_some();
     let PolicyProblem { problem, file } = input;
     apply(&mut problem.run, &options.execution, options.seed);
     let task = VecTask::new(problem.environment.batch(), problem.specification.clone())?;
@@ -126,6 +129,10 @@ pub(super) fn prepare(input: &mut PolicyProblem, options: &RunOptions) -> Result
         None => file.execution_defaults.executor_for(problem.run.epoch),
         Some(ExecutorOption::Policy) => Executor::Policy,
         Some(ExecutorOption::Library) => Executor::Library,
+        // How the solution of an estimated model is realised.
+        Some(ExecutorOption::Stationary | ExecutorOption::TimeSharing) if is_solved => {
+            file.execution_defaults.executor_for(problem.run.epoch)
+        }
         Some(ExecutorOption::TimeSharing) => Executor::TimeSharing,
         Some(ExecutorOption::Stationary) => bail!(
             "the executor 'stationary' is for finite problems; for a trained policy take --executor policy, library or \
@@ -325,7 +332,7 @@ impl<'a> Plan<'a> {
             start: names.zip(self.start.as_slice().iter().copied()).collect(),
             policy: file.training.clone(),
             coverage: file.coverage.compare(&runs.visited),
-            executor: self.executor,
+            executor: Some(self.executor),
             runs_on_library: runs.runs_on_library,
             weight_conditioned: !file.policy.ignores_weights(),
         };

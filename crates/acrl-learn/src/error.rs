@@ -81,6 +81,32 @@ pub enum LearnError {
         /// Its value.
         value: f64,
     },
+    /// An environment that is not for a table.
+    #[error(
+        "the environment has more than {states} distinct observations after {steps} steps, too many for the tabular learner: take \
+         another learner, or raise max_states"
+    )]
+    TooManyStates {
+        /// Number of states of the table.
+        states: usize,
+        /// Environment steps so far.
+        steps: u64,
+    },
+    /// Actions that cannot be listed.
+    #[error("the tabular learner is for a few discrete actions, but {found}: take another learner")]
+    Actions {
+        /// What the environment has.
+        found: String,
+    },
+    /// An estimated model without a solution.
+    #[error("the estimated model of {states} states has no solution, however far the bounds are relaxed")]
+    Unsolved {
+        /// Number of its states.
+        states: usize,
+    },
+    /// A failure of the solver.
+    #[error(transparent)]
+    Solve(#[from] acrl_exact::SolveError),
     /// A policy could not be evaluated.
     #[error(transparent)]
     Singular(#[from] Singular),

@@ -10,13 +10,17 @@
 //!     if training.update_is_due(): metrics = training.update(&observation)
 //! ```
 
-use acrl::{BatchMatrix, Interval, Named, VecTask};
+use acrl::{BatchMatrix, Error, Interval, Named, Specification, VecTask};
+use acrl_envs::{External, ExternalParameters, ExternalReward, Problem};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::ppo::StepResult;
 use crate::settings::{ExternalLearner, Settings};
-use crate::{Coverage, ExternalEvaluation, ExternalPpo, LearnError, PpoConfig, RewardSample};
+use crate::{
+    Coverage, ExternalEvaluation, ExternalPpo, LearnError, PolicyFile, PpoConfig, RewardSample, Sac,
+    SacConfig, Tabular, TabularConfig, TrainingRecord,
+};
 
 /// A training of any learner in environments that the caller steps; can be stored between two updates, and continued
 /// bit-identically if the environments can.
@@ -25,6 +29,10 @@ use crate::{Coverage, ExternalEvaluation, ExternalPpo, LearnError, PpoConfig, Re
 pub enum ExternalTraining {
     /// Proximal policy optimisation.
     Ppo(Box<ExternalPpo>),
+    /// Soft actor-critic.
+    Sac(Box<Sac>),
+    /// A model learnt by counting.
+    Tabular(Box<Tabular>),
 }
 
 /// Runs the same expression for any learner.
@@ -32,6 +40,8 @@ macro_rules! each {
     ($training:expr, $learner:ident => $call:expr) => {
         match $training {
             ExternalTraining::Ppo($learner) => $call,
+            ExternalTraining::Sac($learner) => $call,
+            ExternalTraining::Tabular($learner) => $call,
         }
     };
 }
@@ -53,6 +63,20 @@ impl ExternalTraining {
                 let config = configured(PpoConfig::external(num_envs, total_steps), settings)?;
                 Self::Ppo(Box::new(ExternalPpo::new(task, ranges, given, config, seed)?))
             }
+            ExternalLearner::Sac => {
+                let config = SacConfig { num_envs, total_steps, ..SacConfig::default() };
+                Self::Sac(Box::new(Sac::new(task, ranges, given, configured(config, settings)?, seed)?))
+            }
+            ExternalLearner::Tabular => {
+                let config = TabularConfig { num_envs, total_steps, ..TabularConfig::default() };
+                Self::Tabular(Box::new(Tabular::new(
+                    task,
+                    ranges,
+                    given,
+                    configured(config, settings)?,
+                    seed,
+                )?))
+            }
         })
     }
 
@@ -60,6 +84,12 @@ impl ExternalTraining {
     pub fn defaults(learner: ExternalLearner, num_envs: usize, total_steps: u64) -> Value {
         match learner {
             ExternalLearner::Ppo => serde_json::to_value(PpoConfig::external(num_envs, total_steps)),
+            ExternalLearner::Sac => {
+                serde_json::to_value(SacConfig { num_envs, total_steps, ..SacConfig::default() })
+            }
+            ExternalLearner::Tabular => {
+                serde_json::to_value(TabularConfig { num_envs, total_steps, ..TabularConfig::default() })
+            }
         }
         .unwrap_or_default()
     }
@@ -68,6 +98,8 @@ impl ExternalTraining {
     pub fn learner(&self) -> ExternalLearner {
         match self {
             Self::Ppo(_) => ExternalLearner::Ppo,
+            Self::Sac(_) => ExternalLearner::Sac,
+            Self::Tabular(_) => ExternalLearner::Tabular,
         }
     }
 
@@ -85,6 +117,8 @@ impl ExternalTraining {
     pub fn update_is_due(&self) -> bool {
         match self {
             Self::Ppo(ppo) => ppo.rollout_is_full(),
+            Self::Sac(sac) => sac.update_is_due(),
+            Self::Tabular(tabular) => tabular.update_is_due(),
         }
     }
 
@@ -93,6 +127,8 @@ impl ExternalTraining {
     pub fn update(&mut self, observation: &BatchMatrix) -> Result<Option<Named<f64>>, LearnError> {
         match self {
             Self::Ppo(ppo) => ppo.update(observation),
+            Self::Sac(sac) => sac.update(),
+            Self::Tabular(tabular) => tabular.update(observation),
         }
     }
 
@@ -125,6 +161,9 @@ impl ExternalTraining {
     pub fn same_settings(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Ppo(a), Self::Ppo(b)) => a.settings() == b.settings(),
+            (Self::Sac(a), Self::Sac(b)) => a.settings() == b.settings(),
+            (Self::Tabular(a), Self::Tabular(b)) => a.settings() == b.settings(),
+            _ => false,
         }
     }
 
@@ -143,11 +182,68 @@ impl ExternalTraining {
         each!(self, learner => learner.coverage())
     }
 
-    /// Begins to evaluate the present policy.
-    pub fn evaluation(&self, seed: u64) -> ExternalEvaluation {
+    /// Begins to evaluate the present policy; `None` if nothing has to be measured in the environment, because averages
+    /// in a model are exact.
+    pub fn evaluation(&self, seed: u64) -> Option<ExternalEvaluation> {
         match self {
-            Self::Ppo(ppo) => ExternalEvaluation::new(ppo, seed),
+            Self::Ppo(ppo) => Some(ExternalEvaluation::new(&**ppo, seed)),
+            Self::Sac(sac) => Some(ExternalEvaluation::new(&**sac, seed)),
+            Self::Tabular(_) => None,
         }
+    }
+
+    /// The content of a policy file, with the result of the evaluation if there is one. `steps` are those of the training
+    /// and the evaluation, `description` is that of the environment.
+    pub fn policy_file(
+        &self,
+        evaluation: Option<&ExternalEvaluation>,
+        (description, specification): (&ExternalParameters, &Specification),
+        (steps, seed, complete): (u64, u64, bool),
+    ) -> Result<PolicyFile, LearnError> {
+        let Some(evaluation) = evaluation else {
+            return match self {
+                Self::Tabular(tabular) => tabular.policy_file(description, seed, complete),
+                Self::Ppo(_) | Self::Sac(_) => {
+                    Err(Error::Environment("the policy has not been evaluated".to_owned()).into())
+                }
+            };
+        };
+        let failed = |error: String| LearnError::Core(Error::Environment(error));
+        let policy = evaluation.policy().clone();
+        let observed = policy.inputs().map_or(&[][..], |inputs| inputs.observation());
+        let units = description.reward.iter().zip(self.units());
+        let description = ExternalParameters {
+            observation: observed.iter().map(|range| [range.low, range.high]).collect(),
+            // Only the width of a range matters, and so it is exact.
+            reward: units
+                .map(|(old, high)| ExternalReward { name: old.name.clone(), low: 0.0, high })
+                .collect(),
+            ..description.clone()
+        };
+        let environment = External::new(description).map_err(|error| failed(error.to_string()))?;
+        let task = VecTask::new(&environment, specification.clone())?;
+        let problem = environment.problem(specification).map_err(|error| failed(error.to_string()))?;
+        // Names that a problem file cannot hold are refused now, not when the policy is opened.
+        Problem::parse(&problem).map_err(|error| failed(error.to_string()))?;
+        let file = PolicyFile {
+            problem,
+            specification: specification.clone(),
+            policy,
+            library: evaluation.library(),
+            coverage: self.coverage().clone(),
+            reward_sample: self.reward_sample().clone(),
+            execution_defaults: evaluation.execution_defaults(&task),
+            training: TrainingRecord {
+                learner: self.learner().name().to_owned(),
+                method: crate::Training::A_CRL.to_owned(),
+                steps,
+                seed,
+                complete,
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+            },
+        };
+        file.check(&task).map_err(|error| failed(error.to_string()))?;
+        Ok(file)
     }
 }
 

@@ -15,12 +15,12 @@
 //! [`calibrate`] finds, and the [`Coverage`] of its training. The settings of the learners are defined once
 //! ([`settings`]), and read from `[train]` of a problem file ([`TrainSettings`]).
 //!
-//! For finite problems, [`tabular`] is Algorithm 1 with a table: Q-learning for all weights at once. It results in a policy
+//! For finite problems, [`q_learning`] is Algorithm 1 with a table: Q-learning for all weights at once. It results in a policy
 //! π(s, λ), to be run with [`acrl::execute`]. [`baselines::finite`] has the baselines with exact values.
 //!
 //! ```
 //! use acrl::*;
-//! use acrl_learn::{Tabular, TabularConfig};
+//! use acrl_learn::{QLearning, QLearningConfig};
 //! // Two states; action = next state; each must get 30 % of the time.
 //! let mut model = FiniteCmdp::builder(["a", "b"]);
 //! for (name, rewards) in [("A", [1.0, 0.0]), ("B", [0.0, 1.0])] {
@@ -31,7 +31,7 @@
 //! let model = model.build()?;
 //! let requirements = vec![Requirement::at_least("a", 0.3)?, Requirement::at_least("b", 0.3)?];
 //! let mut task = Simulator::new(&model, Specification::new(None, requirements.clone())?)?;
-//! let learner = Tabular::new(TabularConfig { total_steps: 10_000, ..TabularConfig::default() })?;
+//! let learner = QLearning::new(QLearningConfig { total_steps: 10_000, ..QLearningConfig::default() })?;
 //! let mut policy = learner.train(&task, &mut Rng::new(0), &mut Silent)?;
 //! let mut agent = Agent::builder(requirements).step_size(0.1).epoch(EpochLength::Fixed(10)).build()?;
 //! let run = execute(&mut task, &mut policy, &mut agent, 10_000, &mut Rng::new(1), &mut Silent)?;
@@ -53,6 +53,7 @@ pub mod kernel;
 mod metrics;
 mod policy_file;
 pub mod ppo;
+pub mod q_learning;
 mod reward_sample;
 pub mod sac;
 pub mod settings;
@@ -76,9 +77,10 @@ pub use kernel::policy_gradient::{PolicyGradient, PolicyGradientConfig};
 pub use kernel::rbf::{RbfConfig, RbfPolicy, Weighting};
 pub use policy_file::{PolicyFile, PolicyFileError, TrainingRecord};
 pub use ppo::{ExternalPpo, MlpPolicy, Ppo, PpoConfig};
+pub use q_learning::{QLearning, QLearningConfig, QLearningPolicy};
 pub use reward_sample::RewardSample;
 pub use sac::{Sac, SacConfig, SacPolicy};
 pub use settings::{ExternalLearner, Learner, LearnerConfig, Method, TrainSettings};
-pub use tabular::{Tabular, TabularConfig, TabularPolicy};
+pub use tabular::{Suitability, Tabular, TabularConfig, TabularPolicy};
 pub use training::{TrainedPolicy, Training};
 pub use weights::{Coverage, CoverageReport, WeightSampler};

@@ -13,7 +13,7 @@ use crate::baselines::BaselineConfig;
 use crate::kernel::actor_critic::ActorCriticConfig;
 use crate::kernel::policy_gradient::PolicyGradientConfig;
 use crate::ppo::PpoConfig;
-use crate::tabular::TabularConfig;
+use crate::q_learning::QLearningConfig;
 
 /// One setting of a learner.
 #[derive(Debug, Clone, Copy)]
@@ -217,7 +217,7 @@ words! {
     /// Actor and critic with kernels.
     ActorCritic = "actor_critic",
     /// Differential Q-learning with a table, for finite models.
-    Tabular = "tabular",
+    QLearning = "q_learning",
 }
 
 words! {
@@ -225,6 +225,10 @@ words! {
     ExternalLearner, "learner",
     /// Proximal policy optimisation.
     Ppo = "ppo",
+    /// Soft actor-critic, or double Q-learning for discrete actions.
+    Sac = "sac",
+    /// A model learnt by counting, and solved exactly.
+    Tabular = "tabular",
 }
 
 words! {
@@ -300,12 +304,13 @@ const RENAMED_WORDS: &[(&str, &str, &str)] = &[
     ("criterion", "average", "average_reward"),
     ("weight_sampler", "dual", "dual_trajectory"),
     ("weight_sampler", "corners", "faces"),
+    ("learner", "tabular", "q_learning"),
 ];
 
 impl TrainSettings {
     /// The settings of a problem without a section; `continuous` unless the model is finite.
     pub fn of(continuous: bool) -> Self {
-        let learner = if continuous { Learner::Ppo } else { Learner::Tabular };
+        let learner = if continuous { Learner::Ppo } else { Learner::QLearning };
         Self { method: Method::ACrl, learner, seed: 0, section: TrainSection::default() }
     }
 
@@ -316,7 +321,7 @@ impl TrainSettings {
             PpoConfig::SETTINGS,
             PolicyGradientConfig::SETTINGS,
             ActorCriticConfig::SETTINGS,
-            TabularConfig::SETTINGS,
+            QLearningConfig::SETTINGS,
             BaselineConfig::SETTINGS,
         ];
         let mut known = vec!["learner", "method", "seed"];
@@ -335,7 +340,7 @@ impl TrainSettings {
         if let Some(given) = section.get("learner") {
             let read = serde_json::from_value(given.clone());
             learner = read.map_err(|_| section.wrong("learner", &Range::Word(Learner::WORDS).expected()))?;
-            if continuous && learner == Learner::Tabular {
+            if continuous && learner == Learner::QLearning {
                 let expected =
                     "ppo, policy_gradient or actor_critic, because the states are not finitely many";
                 return Err(section.wrong("learner", expected));
@@ -360,7 +365,7 @@ impl TrainSettings {
             Learner::Ppo => PpoConfig::SETTINGS,
             Learner::PolicyGradient => PolicyGradientConfig::SETTINGS,
             Learner::ActorCritic => ActorCriticConfig::SETTINGS,
-            Learner::Tabular => TabularConfig::SETTINGS,
+            Learner::QLearning => QLearningConfig::SETTINGS,
         };
         for key in section.keys().filter(|key| !own.iter().any(|setting| setting.key == *key)) {
             let others = || all.iter().copied().flatten().filter(|setting| setting.key == key);
@@ -375,7 +380,7 @@ impl TrainSettings {
             Learner::Ppo => drop(settings.ppo()?),
             Learner::PolicyGradient => _ = settings.policy_gradient()?,
             Learner::ActorCritic => _ = settings.actor_critic()?,
-            Learner::Tabular => _ = settings.tabular()?,
+            Learner::QLearning => _ = settings.q_learning()?,
         }
         settings.baseline(method)?;
         Ok(settings)
@@ -391,9 +396,9 @@ impl TrainSettings {
         PpoConfig::default().overlaid(&self.section)
     }
 
-    /// The configuration of the tabular learner.
-    pub fn tabular(&self) -> Result<TabularConfig, ProblemError> {
-        TabularConfig::default().overlaid(&self.section)
+    /// The configuration of Q-learning.
+    pub fn q_learning(&self) -> Result<QLearningConfig, ProblemError> {
+        QLearningConfig::default().overlaid(&self.section)
     }
 
     /// The configuration of the policy gradient. The box of the paper selects its literal settings; weights along dual
@@ -450,8 +455,8 @@ impl TrainSettings {
                 config.total_steps = total_steps.unwrap_or(config.total_steps);
                 LearnerConfig::ActorCritic(config)
             }
-            Learner::Tabular => {
-                return Err(ProblemError::new("the learner 'tabular' is for finite problems"));
+            Learner::QLearning => {
+                return Err(ProblemError::new("the learner 'q_learning' is for finite problems"));
             }
         })
     }

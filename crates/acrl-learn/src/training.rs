@@ -9,9 +9,10 @@ use crate::kernel::rbf::{RbfPolicy, RbfShape};
 use crate::policy_file::{PolicyFileError, network_from, network_tensors, relu_network_from};
 use crate::ppo::{ActionHeads, Inputs, MlpPolicy, Ppo};
 use crate::sac::{PolicyNetworks, SacPolicy};
+use crate::tabular::file::TabularMeta;
 use crate::{
     ActorCritic, Coverage, LearnError, Learner, LearnerConfig, Method, PolicyGradient, RewardSample,
-    TrainSettings,
+    TabularPolicy, TrainSettings,
 };
 
 /// A training that can be stopped between two iterations, stored, and continued bit-identically.
@@ -151,6 +152,8 @@ pub enum TrainedPolicy {
     Snapshots(Box<Snapshots>),
     /// Networks of the off-policy learner.
     Sac(Box<SacPolicy>),
+    /// A table with the model that it estimates.
+    Tabular(Box<TabularPolicy>),
 }
 
 impl VecPolicy for TrainedPolicy {
@@ -166,6 +169,7 @@ impl VecPolicy for TrainedPolicy {
             Self::Rbf(policy) => policy.act(observation, weights, actions, rngs),
             Self::Snapshots(policies) => policies.act(observation, weights, actions, rngs),
             Self::Sac(policy) => policy.act(observation, weights, actions, rngs),
+            Self::Tabular(policy) => policy.act(observation, weights, actions, rngs),
         }
     }
 
@@ -175,6 +179,7 @@ impl VecPolicy for TrainedPolicy {
             Self::Rbf(policy) => policy.action_repeat(),
             Self::Snapshots(policies) => policies.action_repeat(),
             Self::Sac(policy) => policy.action_repeat(),
+            Self::Tabular(policy) => policy.action_repeat(),
         }
     }
 }
@@ -199,6 +204,8 @@ enum Meta {
     Snapshots { policies: Vec<Meta> },
     /// The actor of continuous actions, or the twin critics of discrete ones.
     Sac { inputs: Inputs, actions: Vec<ActionPart>, shape: Vec<usize> },
+    /// A table.
+    Tabular { table: Box<TabularMeta> },
 }
 
 impl TrainedPolicy {
@@ -208,7 +215,7 @@ impl TrainedPolicy {
             Self::Mlp(policy) => policy.is_sampling(),
             Self::Rbf(policy) => policy.is_sampling(),
             Self::Snapshots(policies) => policies.policies().iter().any(Self::is_sampling),
-            Self::Sac(_) => false,
+            Self::Sac(_) | Self::Tabular(_) => false,
         }
     }
 
@@ -217,7 +224,7 @@ impl TrainedPolicy {
         match self {
             Self::Mlp(policy) => Self::Mlp(Box::new(policy.sampling(sampling))),
             Self::Rbf(policy) => Self::Rbf(Box::new(policy.sampling(sampling))),
-            Self::Snapshots(_) | Self::Sac(_) => self,
+            Self::Snapshots(_) | Self::Sac(_) | Self::Tabular(_) => self,
         }
     }
 
@@ -226,7 +233,16 @@ impl TrainedPolicy {
         let discrete = |part: &ActionPart| matches!(part, ActionPart::Discrete(_));
         match self {
             Self::Mlp(policy) => policy.heads().parts().iter().any(discrete),
-            Self::Rbf(_) | Self::Snapshots(_) | Self::Sac(_) => false,
+            Self::Rbf(_) | Self::Snapshots(_) | Self::Sac(_) | Self::Tabular(_) => false,
+        }
+    }
+
+    /// What a network sees; `None` for policies without one of their own.
+    pub fn inputs(&self) -> Option<&Inputs> {
+        match self {
+            Self::Mlp(policy) => Some(policy.inputs()),
+            Self::Sac(policy) => Some(policy.inputs()),
+            Self::Rbf(_) | Self::Snapshots(_) | Self::Tabular(_) => None,
         }
     }
 
@@ -237,6 +253,7 @@ impl TrainedPolicy {
             Self::Rbf(policy) => policy.ignores_weights(),
             Self::Snapshots(_) => true,
             Self::Sac(_) => false,
+            Self::Tabular(_) => false,
         }
     }
 
@@ -247,6 +264,7 @@ impl TrainedPolicy {
             Self::Rbf(policy) => policy.theta().len(),
             Self::Snapshots(policies) => policies.numbers(),
             Self::Sac(policy) => sac_networks(policy).iter().map(|(_, net)| net.parameters().len()).sum(),
+            Self::Tabular(policy) => policy.counts().pairs_tried(),
         }
     }
 
@@ -294,6 +312,10 @@ impl TrainedPolicy {
                     shape: networks[0].1.shape().to_vec(),
                 };
                 (meta, tensors.collect())
+            }
+            Self::Tabular(policy) => {
+                let (table, tensors) = policy.to_parts(prefix);
+                (Meta::Tabular { table: Box::new(table) }, tensors)
             }
         }
     }
@@ -361,6 +383,9 @@ impl TrainedPolicy {
                 let policy = SacPolicy::from_parts(inputs, &actions, networks).map_err(wrong)?;
                 Ok(Self::Sac(Box::new(policy)))
             }
+            Meta::Tabular { table } => {
+                Ok(Self::Tabular(Box::new(TabularPolicy::from_parts(*table, prefix, container)?)))
+            }
         }
     }
 
@@ -384,6 +409,7 @@ impl TrainedPolicy {
             Self::Sac(policy) => same_spaces(policy.inputs(), policy.parts()),
             Self::Rbf(policy) => policy.check(task),
             Self::Snapshots(policies) => policies.policies().iter().try_for_each(|policy| policy.check(task)),
+            Self::Tabular(policy) => policy.check(task),
         }
     }
 }

@@ -272,3 +272,52 @@ pub(crate) mod calibration {
     /// The same without an objective: nothing is lost by large steps.
     pub(crate) const WITHOUT_OBJECTIVE: (f64, u64) = (0.6, 200);
 }
+
+/// The learner that counts, plans and solves.
+pub(crate) mod tabular {
+    /// Backups of prioritised sweeping per transition. They cost about as much as a step of a small simulator in Rust, and a
+    /// tenth of one in Python.
+    pub(crate) const BACKUPS: usize = 16;
+    /// Change of a value, as a share of it, below which prioritised sweeping stops: it does not change actions.
+    pub(crate) const LEAST_PRIORITY: f64 = 1e-4;
+    /// Relative change of the value of a new episode from which on it is propagated to the pairs that end one.
+    pub(crate) const RESET_CHANGE: f64 = 0.01;
+    /// Change of values in units of the reward's range that ends value iteration: half a percent of a γ = 0.99 horizon.
+    pub(crate) const PRECISION: f64 = 5e-3;
+    /// Least and greatest number of sweeps of value iteration for a plan of exploration; large models get few.
+    pub(crate) const SWEEPS: (usize, usize) = (10, 300);
+    /// Transitions that value iteration may read per environment step, on average.
+    pub(crate) const WORK: usize = 500;
+    /// A phase of exploration takes this share of the steps so far, ...
+    pub(crate) const PHASE: f64 = 0.05;
+    /// ... but at least this many steps of each environment.
+    pub(crate) const SHORTEST_PHASE: u64 = 100;
+    /// Steps of each environment at the beginning of a phase for which the model's claim is compared with what happened.
+    pub(crate) const COMPARED: u64 = 100;
+    /// Number of iterations of a training: reports, and chances to write a checkpoint.
+    pub(crate) const ITERATIONS: u64 = 100;
+    /// Largest number of joint actions.
+    pub(crate) const MOST_ACTIONS: usize = 256;
+    /// Transitions to first states of episodes that a model may have; of more first states a sample is taken.
+    pub(crate) const RESET_ENTRIES: usize = 4_000_000;
+    /// Relative gap to which an estimate is solved; its error is larger.
+    pub(crate) const GAP: f64 = 1e-4;
+    /// Rounds of a solve times the size of the model, after which it ends with the gap that it has.
+    pub(crate) const SOLVE_WORK: usize = 50_000_000;
+    /// Bounds that cannot be met in an estimate are relaxed by this share of the ranges at least, ...
+    pub(crate) const LEAST_RELAXATION: f64 = 1e-5;
+    /// ... by this factor more each time that the solver cannot say how much is missing, ...
+    pub(crate) const RELAXATION_GROWTH: f64 = 2.0;
+    /// ... and so many times: then the whole range has been tried.
+    pub(crate) const MOST_RELAXATIONS: usize = 24;
+    /// Drawn weights of the library times the size of the model: large models get few.
+    pub(crate) const LIBRARY_WORK: usize = 1_000_000;
+    /// An execution solves its model for the first time after this share of the training's steps, ...
+    pub(crate) const FIRST_RESOLVE: f64 = 0.05;
+    /// ... and after at least this many steps; ...
+    pub(crate) const LEAST_RESOLVE: u64 = 1_000;
+    /// ... and then each time that its steps have grown by this factor.
+    pub(crate) const RESOLVE_GROWTH: u64 = 2;
+    /// States that an execution may add until it solves its model again.
+    pub(crate) const STATES_ADDED: usize = 1_000;
+}

@@ -15,7 +15,7 @@ use acrl::{
 };
 use acrl_envs::{PlanarParameters, RandomPlanar, Region};
 use acrl_exact::{ExactPolicy, FiniteTask, SolveOptions, exact_evidence, most_slack};
-use acrl_learn::{Tabular, TabularConfig, TabularPolicy, evaluate_library};
+use acrl_learn::{QLearning, QLearningConfig, QLearningPolicy, evaluate_library};
 use common::{Trained, Way, execute as execute_planar, shortfall};
 
 /// What is the matter, in truth.
@@ -226,7 +226,7 @@ fn judge_finite(
 
 /// What a learnt policy averages at many multipliers, each held for long from where the last one was left: measured, not
 /// computed.
-fn simulate(task: &FiniteTask<'_>, policy: &mut TabularPolicy, rng: &mut Rng) -> Vec<Vec<f64>> {
+fn simulate(task: &FiniteTask<'_>, policy: &mut QLearningPolicy, rng: &mut Rng) -> Vec<Vec<f64>> {
     const WEIGHTS: usize = 200;
     const SETTLING: usize = 1_000;
     const MEASURED: usize = 20_000;
@@ -297,7 +297,8 @@ fn finite(kind: Kind, seed: u64, score: &mut Score) {
             Kind::UnderTrained => {
                 let steps = 10 + rng.index(100) as u64;
                 let learner =
-                    Tabular::new(TabularConfig { total_steps: steps, ..TabularConfig::default() }).unwrap();
+                    QLearning::new(QLearningConfig { total_steps: steps, ..QLearningConfig::default() })
+                        .unwrap();
                 let environment = Simulator::new(&model, specification.clone()).unwrap();
                 let mut policy = learner.train(&environment, &mut rng, &mut Silent).unwrap();
                 let simulated = simulate(&task, &mut policy, &mut rng);

@@ -8,7 +8,7 @@ use acrl_envs::{Problem, ProblemError, Source, bundled};
 use acrl_learn::settings::{Range, Settings};
 use acrl_learn::{
     ActorCriticConfig, BaselineConfig, Criterion, Learner, LearnerConfig, Method, PolicyGradientConfig,
-    PpoConfig, SacConfig, TabularConfig, TrainSettings, WeightSampler,
+    PpoConfig, QLearningConfig, SacConfig, TabularConfig, TrainSettings, WeightSampler,
 };
 
 fn read(kind: &str, text: &str) -> Result<TrainSettings, ProblemError> {
@@ -22,7 +22,7 @@ fn defaults_depend_on_the_kind_of_problem() {
     assert_eq!(read("queue", "").unwrap(), TrainSettings::of(false));
     assert_eq!(
         (TrainSettings::of(true).learner, TrainSettings::of(false).learner),
-        (Learner::Ppo, Learner::Tabular)
+        (Learner::Ppo, Learner::QLearning)
     );
     assert_eq!(TrainSettings::of(true).ppo().unwrap(), PpoConfig::default());
     for file in bundled() {
@@ -67,7 +67,7 @@ fn every_setting_of_the_learners_can_be_given() {
     let baseline = train.baseline(Method::DualDescent).unwrap();
     assert_eq!((baseline.method, baseline.lambda_lr, baseline.rounds), (Method::DualDescent, Some(2.0), 4));
     assert_eq!((baseline.gains.integral, baseline.gains.derivative), (1.0, 1.0));
-    assert_eq!(train.tabular().unwrap().weight_grid_size, 9);
+    assert_eq!(train.q_learning().unwrap().weight_grid_size, 9);
     let average = train.learner_config(Learner::PolicyGradient, None).unwrap_err().to_string();
     assert!(average.contains("which have a critic"), "{average}");
 }
@@ -89,7 +89,10 @@ fn words_are_read_and_written() {
         assert_eq!(method.to_string().parse::<Method>().unwrap(), *method);
     }
     let error = "sgd".parse::<Learner>().unwrap_err().to_string();
-    assert_eq!(error, "the learner is \"sgd\", expected one of ppo, policy_gradient, actor_critic, tabular");
+    assert_eq!(
+        error,
+        "the learner is \"sgd\", expected one of ppo, policy_gradient, actor_critic, q_learning"
+    );
 }
 
 #[test]
@@ -97,11 +100,11 @@ fn every_wrong_setting_gets_an_error_of_one_sentence() {
     for (text, expected) in [
         (
             "learner = 'sac'",
-            "'learner' in [train] is \"sac\", expected one of ppo, policy_gradient, actor_critic, tabular",
+            "'learner' in [train] is \"sac\", expected one of ppo, policy_gradient, actor_critic, q_learning",
         ),
         (
-            "learner = 'tabular'",
-            "'learner' in [train] is \"tabular\", expected ppo, policy_gradient or actor_critic",
+            "learner = 'q_learning'",
+            "'learner' in [train] is \"q_learning\", expected ppo, policy_gradient or actor_critic",
         ),
         ("learner = 3", "'learner' in [train] is 3, expected one of ppo"),
         ("method = 'magic'", "'method' in [train] is \"magic\", expected one of a_crl, fixed_weights"),
@@ -194,9 +197,10 @@ fn the_reference_page_is_generated_from_the_settings() {
             .to_owned(),
         table::<PpoConfig>("ppo"),
         table::<SacConfig>("sac (environments that the caller steps)"),
+        table::<TabularConfig>("tabular (environments that the caller steps)"),
         table::<PolicyGradientConfig>("policy_gradient"),
         table::<ActorCriticConfig>("actor_critic"),
-        table::<TabularConfig>("tabular (finite problems)"),
+        table::<QLearningConfig>("q_learning (finite problems)"),
         table::<BaselineConfig>("Baselines (`method`)"),
     ]
     .join("\n");

@@ -1,8 +1,10 @@
 //! The native half of `acrl.Agent`: one call to act, one to observe.
 
+use std::borrow::Cow;
 use std::sync::{Arc, Mutex};
 
 use acrl::{BatchMatrix, DiagnosisInput, EpochLength, Multipliers, Rewards, Rng, VecPolicy as _, Verdict};
+use acrl_learn::tabular::{EpisodeEnd, TabularExecution, TabularExecutionOptions, TabularState};
 use acrl_learn::{RewardSample, TrainedPolicy};
 use numpy::{PyArray1, ToPyArray as _};
 use pyo3::exceptions::PyTypeError;
@@ -12,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::arrays::Floats;
 use crate::errors::{InputError, UnknownNameError, input, lock};
-use crate::policy::{PolicyFile, executor_name, executor_named};
+use crate::policy::{PolicyFile, executor_name, executor_named, realisation_name};
 use crate::solved::{Execution, Saved, Settings, SolvedPolicy};
 use crate::specification::Requirement;
 
@@ -36,6 +38,8 @@ struct Run {
     state: State,
     acting: Option<Acting>,
     execution: Option<Execution>,
+    /// The execution of a tabular policy.
+    tabular: Option<TabularExecution>,
 }
 
 /// The state that is saved.
@@ -52,6 +56,9 @@ struct State {
     /// The execution of a solved policy.
     #[serde(default)]
     solved: Option<Saved>,
+    /// The execution of a tabular policy.
+    #[serde(default)]
+    tabular: Option<TabularState>,
 }
 
 /// The state to be saved, by reference.
@@ -63,6 +70,8 @@ struct StateRef<'a> {
     rng: &'a Rng,
     #[serde(skip_serializing_if = "Option::is_none")]
     solved: Option<&'a Saved>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tabular: Option<&'a TabularState>,
 }
 
 /// A trained policy, and buffers for one environment.
@@ -119,11 +128,53 @@ impl Agent {
             }
             let agent = builder.build().map_err(input)?;
             execution.begin_epoch(&agent);
-            let state =
-                State { agent, reward_sample: RewardSample::default(), held: None, rng, solved: None };
+            let state = State {
+                agent,
+                reward_sample: RewardSample::default(),
+                held: None,
+                rng,
+                solved: None,
+                tabular: None,
+            };
             let mut new = Self::with_state(py, state, objective, None, deterministic, action_repeat);
             new.solved = Some(policy);
             lock(&new.run).execution = Some(execution);
+            return Ok(new);
+        }
+        if let Some(table) = policy.as_ref().and_then(|policy| policy.get().table(executor)) {
+            if objective_scale.is_some() || scales.is_some() {
+                let text = "the scales of a tabular policy are the ranges of its model's rewards";
+                return Err(InputError::new_err(text));
+            }
+            let options = TabularExecutionOptions {
+                steps: None,
+                tolerance,
+                time_sharing: executor.map(|name| name == "time_sharing"),
+                step_size,
+                epoch,
+                epoch_start,
+            };
+            let file = policy.as_ref().map(|policy| policy.get());
+            let specification = file.map(|file| file.file().rebound(&requirements)).transpose();
+            let specification = specification.map_err(input)?.unwrap_or_default();
+            let mut execution = TabularExecution::new(table, specification, options).map_err(input)?;
+            let mut builder = execution.agent_builder().map_err(input)?.objective(weigh);
+            if let Some(start) = start {
+                builder = builder.reference(start);
+            }
+            let agent = builder.build().map_err(input)?;
+            execution.begin_epoch(&agent);
+            let rng = file.map_or_else(|| Rng::new(0), PolicyFile::split_rng);
+            let state = State {
+                agent,
+                reward_sample: RewardSample::default(),
+                held: None,
+                rng,
+                solved: None,
+                tabular: None,
+            };
+            let new = Self::with_state(py, state, objective, policy, deterministic, action_repeat);
+            lock(&new.run).tabular = Some(execution);
             return Ok(new);
         }
         let epoch = epoch.map(EpochLength::Fixed).or(epoch_start.map(EpochLength::Auto));
@@ -163,6 +214,7 @@ impl Agent {
             held: None,
             rng: policy.as_ref().map_or_else(|| Rng::new(0), |policy| policy.get().split_rng()),
             solved: None,
+            tabular: None,
         };
         Ok(Self::with_state(py, state, objective, policy, deterministic, action_repeat))
     }
@@ -189,7 +241,10 @@ impl Agent {
                 let text = format!("the policy was trained for {m} requirements, but the agent has {found}");
                 return Err(InputError::new_err(text));
             }
-            state.agent.attach_library(Some(Arc::new(file.library.clone()))).map_err(input)?;
+            // An agent that follows a plan does not fall back on entries of the library.
+            if state.tabular.is_none() {
+                state.agent.attach_library(Some(Arc::new(file.library.clone()))).map_err(input)?;
+            }
         }
         let parts = policy.as_ref().map_or(0, |policy| policy.get().action_len());
         let fits = state.held.as_ref().is_none_or(|(_, action)| action.len() == parts);
@@ -200,22 +255,34 @@ impl Agent {
             (Some(policy), Some(saved)) => Some(Execution::restore(py, policy.get(), &state.agent, saved)?),
             _ => None,
         };
+        let table = policy.as_ref().and_then(|policy| policy.get().table(None));
+        let tabular = match (table, state.tabular.take()) {
+            (Some(table), Some(saved)) => Some(TabularExecution::resume(table, saved).map_err(input)?),
+            (None, Some(_)) => {
+                return Err(InputError::new_err("the state of the agent does not fit its policy"));
+            }
+            (_, None) => None,
+        };
         let mut restored = Self::with_state(py, state, objective, policy, deterministic, action_repeat);
         restored.solved = solved;
-        lock(&restored.run).execution = execution;
+        {
+            let mut run = lock(&restored.run);
+            (run.execution, run.tabular) = (execution, tabular);
+        }
         Ok(restored)
     }
 
     /// The whole state as JSON.
     fn to_json(&self) -> PyResult<String> {
         let wrong = |error| InputError::new_err(format!("the state cannot be written: {error}"));
-        let Run { state, execution, .. } = &*lock(&self.run);
+        let Run { state, execution, tabular, .. } = &*lock(&self.run);
         serde_json::to_string(&StateRef {
             agent: &state.agent,
             reward_sample: &state.reward_sample,
             held: &state.held,
             rng: &state.rng,
             solved: execution.as_ref().map(Execution::saved),
+            tabular: tabular.as_ref().map(TabularExecution::state),
         })
         .map_err(wrong)
     }
@@ -249,10 +316,23 @@ impl Agent {
         Ok(policy.file.action_index(seen, choice))
     }
 
-    /// Takes one step's rewards, by name or in order, in the user's signs. True if the multipliers were updated.
-    fn observe(&self, rewards: &Bound<'_, PyAny>) -> PyResult<bool> {
-        let values = self.read(rewards)?;
-        let Run { state, execution, .. } = &mut *lock(&self.run);
+    /// Takes one step's rewards, by name or in order, in the user's signs, and how its episode ended. True if the
+    /// multipliers were updated.
+    #[pyo3(signature = (rewards, terminated=false, truncated=false))]
+    fn observe(&self, rewards: &Bound<'_, PyAny>, terminated: bool, truncated: bool) -> PyResult<bool> {
+        let Read { values, has_objective } = self.read(rewards)?;
+        let Run { state, execution, tabular, .. } = &mut *lock(&self.run);
+        if let Some(tabular) = tabular {
+            let named = named(tabular, &values, has_objective);
+            let updated = state.observe(values, false)?;
+            let end = match (terminated, truncated) {
+                (true, _) => Some(EpisodeEnd::Terminated),
+                (false, true) => Some(EpisodeEnd::Truncated(None)),
+                (false, false) => None,
+            };
+            tabular.observe(&named, end, updated, &mut state.agent).map_err(input)?;
+            return Ok(updated);
+        }
         let updated = state.observe(values, self.policy.is_none() && execution.is_none())?;
         if let (Some(execution), true) = (execution, updated) {
             execution.begin_epoch(&state.agent);
@@ -266,7 +346,16 @@ impl Agent {
         if let Some(policy) = self.solved.as_ref().map(Py::get) {
             return self.replan(py, policy, name, bound);
         }
-        lock(&self.run).state.agent.set_bound(name, bound).map_err(input)
+        let Run { state, tabular, .. } = &mut *lock(&self.run);
+        let (Some(execution), Some(policy)) = (&tabular, self.policy.as_ref().map(Py::get)) else {
+            return state.agent.set_bound(name, bound).map_err(input);
+        };
+        let mut agent = state.agent.clone();
+        agent.set_bound(name, bound).map_err(input)?;
+        let specification = policy.file().rebound(agent.dynamics().requirements()).map_err(input)?;
+        let next = execution.rebound(specification, &mut agent).map_err(input)?;
+        (state.agent, *tabular) = (agent, Some(next));
+        Ok(())
     }
 
     /// The present multipliers.
@@ -290,9 +379,10 @@ impl Agent {
     fn executor(&self) -> (&'static str, Option<usize>) {
         let run = lock(&self.run);
         let agent = &run.state.agent;
-        match &run.execution {
-            Some(execution) => (execution.executor(), None),
-            None => (executor_name(agent.executor()), agent.entry()),
+        match (&run.execution, &run.tabular) {
+            (Some(execution), _) => (execution.executor(), None),
+            (None, Some(tabular)) => (realisation_name(tabular.plan().realisation()), None),
+            (None, None) => (executor_name(agent.executor()), agent.entry()),
         }
     }
 
@@ -321,7 +411,9 @@ impl Agent {
 
     /// The diagnosis as JSON, with the fields of `acrl run --json`.
     fn diagnosis(&self, tolerance: f64) -> PyResult<String> {
-        let Run { state: State { agent, reward_sample, .. }, execution, .. } = &*lock(&self.run);
+        let run = &*lock(&self.run);
+        let Run { state: State { reward_sample, .. }, execution, .. } = run;
+        let agent = &*self.judged(run);
         if let Some(execution) = execution {
             let input = DiagnosisInput { library: execution.values(), ..DiagnosisInput::default() };
             return written(&agent.diagnosis(tolerance, input));
@@ -345,7 +437,8 @@ impl Agent {
     /// The verdict on each requirement, where this share of what is asked is tolerated.
     fn verdicts(&self, share: f64) -> Vec<&'static str> {
         let run = lock(&self.run);
-        let (certificate, tolerances) = (run.state.agent.certificate(), run.state.agent.tolerances(share));
+        let agent = &*self.judged(&run);
+        let (certificate, tolerances) = (agent.certificate(), agent.tolerances(share));
         let verdicts = tolerances.iter().enumerate().map(|(i, tolerance)| certificate.verdict(i, *tolerance));
         let name = |verdict| match verdict {
             Verdict::Satisfied => "satisfied",
@@ -357,7 +450,7 @@ impl Agent {
 
     /// The certified shortfalls that are tolerated, for a share of what is asked.
     fn tolerances(&self, share: f64) -> Vec<f64> {
-        lock(&self.run).state.agent.tolerances(share)
+        self.judged(&lock(&self.run)).tolerances(share)
     }
 
     /// The length of the current epoch, in steps.
@@ -398,7 +491,22 @@ impl Agent {
             policy,
             solved: None,
             action_repeat,
-            run: Mutex::new(Run { state, acting, execution: None }),
+            run: Mutex::new(Run { state, acting, execution: None, tabular: None }),
+        }
+    }
+
+    /// The agent with the library of its policy, by which tolerances and diagnoses are judged.
+    fn judged<'a>(&self, run: &'a Run) -> Cow<'a, acrl::Agent> {
+        let agent = &run.state.agent;
+        match self.policy.as_ref().filter(|_| run.tabular.is_some()) {
+            None => Cow::Borrowed(agent),
+            Some(policy) => {
+                let mut with_library = agent.clone();
+                // The library was made for as many requirements.
+                let attached =
+                    with_library.attach_library(Some(Arc::new(policy.get().file().library.clone())));
+                attached.map_or(Cow::Borrowed(agent), |()| Cow::Owned(with_library))
+            }
         }
     }
 
@@ -448,9 +556,12 @@ impl Agent {
                 return Err(InputError::new_err(text));
             }
         }
-        let Run { state, acting, .. } = &mut *lock(&self.run);
+        let Run { state, acting, tabular, .. } = &mut *lock(&self.run);
         let Some(acting) = acting else { return Ok(Vec::new()) };
         seen.write(&mut acting.observation, 0, "observations")?;
+        if let Some(tabular) = tabular {
+            return Ok(tabular.act(acting.observation.as_slice(), &state.agent, &mut state.rng));
+        }
         acting.weights.as_mut_slice().copy_from_slice(state.agent.weights());
         let Acting { policy, observation, weights, actions } = acting;
         policy.act(observation, weights, actions, std::slice::from_mut(&mut state.rng)).map_err(input)?;
@@ -462,7 +573,7 @@ impl Agent {
     }
 
     /// r0 ... rm in the user's signs.
-    fn read<'py>(&self, rewards: &Bound<'py, PyAny>) -> PyResult<Vec<f64>> {
+    fn read<'py>(&self, rewards: &Bound<'py, PyAny>) -> PyResult<Read> {
         if let Ok(named) = rewards.cast::<PyDict>() {
             return self.by_name(rewards, |name| named.get_item(name));
         }
@@ -486,7 +597,8 @@ impl Agent {
                 }
             }
         }
-        if values.len() == m {
+        let has_objective = values.len() != m;
+        if !has_objective {
             values.insert(0, 0.0);
         } else if values.len() != m + 1 {
             let found = rewards.len().unwrap_or(values.len());
@@ -494,21 +606,22 @@ impl Agent {
                 format!("rewards: expected {m} numbers, or {} with the objective, found {found}", m + 1);
             return Err(InputError::new_err(text));
         }
-        self.check(rewards.py(), values)
+        Ok(Read { values: self.check(rewards.py(), values)?, has_objective })
     }
 
     fn by_name<'py>(
         &self,
         rewards: &Bound<'py, PyAny>,
         get: impl Fn(&Bound<'py, PyString>) -> PyResult<Option<Bound<'py, PyAny>>>,
-    ) -> PyResult<Vec<f64>> {
+    ) -> PyResult<Read> {
         let py = rewards.py();
         let told = |name: &Bound<'py, PyString>| format!("the reward '{name}'");
-        let mut values = vec![0.0];
+        let (mut values, mut has_objective) = (vec![0.0], false);
         if let Some(name) = self.objective.as_ref().map(|name| name.bind(py))
             && let Some(value) = get(name)?
         {
             values[0] = number(&value, &|| told(name))?;
+            has_objective = true;
         }
         for name in self.rewards.iter().map(|name| name.bind(py)) {
             let Some(value) = get(name)? else {
@@ -519,7 +632,7 @@ impl Agent {
             };
             values.push(number(&value, &|| told(name))?);
         }
-        self.check(py, values)
+        Ok(Read { values: self.check(py, values)?, has_objective })
     }
 
     /// Refuses rewards that are not finite.
@@ -533,6 +646,25 @@ impl Agent {
         let text = format!("{name} must be a finite number, but it is {}", values[place]);
         Err(InputError::new_err(text))
     }
+}
+
+/// Rewards of a step.
+struct Read {
+    /// r0 ... rm in the user's signs.
+    values: Vec<f64>,
+    /// Whether the objective is among them, and not 0 for want of it.
+    has_objective: bool,
+}
+
+/// The rewards that a tabular execution counts, out of r0 ... rm in the user's signs.
+fn named(execution: &TabularExecution, values: &[f64], has_objective: bool) -> Vec<Option<f64>> {
+    let specification = execution.specification();
+    let value = |name: &String| {
+        let bounded = specification.requirements().iter().position(|r| r.reward() == name);
+        let objective = specification.objective().filter(|o| has_objective && o.reward == *name);
+        bounded.map(|i| values[i + 1]).or(objective.map(|_| values[0]))
+    };
+    execution.reward_names().iter().map(value).collect()
 }
 
 impl State {

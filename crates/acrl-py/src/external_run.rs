@@ -3,6 +3,7 @@
 use std::sync::Mutex;
 
 use acrl_app::RunOptions;
+use acrl_learn::ppo::StepResult;
 use numpy::{PyArray2, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
 
@@ -62,16 +63,34 @@ impl ExternalRun {
         })
     }
 
-    /// Takes the rewards of environments that made a step (`mask`). True when all runs are over.
+    /// Takes the outcome of a step of environments that made one (`mask`). True when all runs are over.
     fn observe(
         &self,
         rewards: PyReadonlyArray2<'_, f64>,
+        observations: PyReadonlyArray2<'_, f64>,
+        final_observations: PyReadonlyArray2<'_, f64>,
+        terminated: PyReadonlyArray1<'_, bool>,
+        truncated: PyReadonlyArray1<'_, bool>,
         mask: PyReadonlyArray1<'_, bool>,
     ) -> PyResult<bool> {
         self.with(|run| {
             let (num_envs, names) = (run.num_envs(), run.reward_names().len());
-            let rewards = batch(&rewards, names, num_envs, "rewards")?;
-            run.observe(&rewards, &flags(&mask, num_envs, "mask")?).map_err(input)?;
+            let observation = batch(&observations, self.width, num_envs, "observations")?;
+            let truncated = flags(&truncated, num_envs, "truncated")?;
+            let last = if truncated.iter().any(|ended| *ended) {
+                Some(batch(&final_observations, self.width, num_envs, "observations")?)
+            } else {
+                None
+            };
+            run.observe(&StepResult {
+                rewards: &batch(&rewards, names, num_envs, "rewards")?,
+                final_observation: last.as_ref().unwrap_or(&observation),
+                observation: &observation,
+                terminated: &flags(&terminated, num_envs, "terminated")?,
+                truncated: &truncated,
+                mask: &flags(&mask, num_envs, "mask")?,
+            })
+            .map_err(input)?;
             Ok(run.is_over())
         })
     }

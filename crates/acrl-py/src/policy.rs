@@ -5,9 +5,11 @@ use std::sync::Mutex;
 
 use acrl::{ActionPart, BatchMatrix, Executor, LibraryEntry, Rng, Specification, VecPolicy as _, VecTask};
 use acrl_app::{ExecutorOption, InitMultipliers, PolicyProblem};
-use acrl_envs::Continuous;
+use acrl_envs::{Continuous, RunSettings};
+use acrl_exact::Realisation;
 use acrl_files::Container;
-use acrl_learn::{ReboundError, TrainedPolicy};
+use acrl_learn::tabular::{TabularExecution, TabularExecutionOptions};
+use acrl_learn::{ReboundError, TabularPolicy, TrainedPolicy};
 use numpy::{PyArray1, PyArray2, PyArrayMethods as _, ToPyArray as _};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -165,9 +167,16 @@ impl PolicyFile {
 
     /// Default step size, epoch and executor.
     #[getter]
-    fn execution_defaults(&self) -> (f64, u64, &'static str) {
+    fn execution_defaults(&self) -> PyResult<(f64, u64, &'static str)> {
+        if let Some(table) = self.table(None) {
+            let options = TabularExecutionOptions { tolerance: RunSettings::TOLERANCE, ..Default::default() };
+            let specification = self.file().specification.clone();
+            let execution = TabularExecution::new(table, specification, options).map_err(input)?;
+            let name = realisation_name(execution.plan().realisation());
+            return Ok((execution.step_size(), execution.epoch().start(), name));
+        }
         let defaults = self.file().execution_defaults;
-        (defaults.step_size, defaults.epoch, executor_name(defaults.executor))
+        Ok((defaults.step_size, defaults.epoch, executor_name(defaults.executor)))
     }
 
     /// True if actions are to be sampled.
@@ -263,6 +272,14 @@ impl PolicyFile {
     /// The content of the file.
     pub(crate) fn file(&self) -> &acrl_learn::PolicyFile {
         self.problem.file()
+    }
+
+    /// The tabular policy that is executed as a solved mixture: unless another executor is asked for.
+    pub(crate) fn table(&self, executor: Option<&str>) -> Option<&TabularPolicy> {
+        match (&self.file().policy, executor) {
+            (TrainedPolicy::Tabular(table), None | Some("stationary" | "time_sharing")) => Some(table),
+            _ => None,
+        }
     }
 
     /// The specification of the training with the bounds of these requirements.
@@ -428,6 +445,14 @@ pub(crate) fn init_multipliers_option((word, list): (&str, Vec<(String, f64)>)) 
         "optimum" => InitMultipliers::Optimum,
         "library" => InitMultipliers::Library,
         _ => InitMultipliers::Given(list),
+    }
+}
+
+/// The name of the executor of a solved mixture.
+pub(crate) fn realisation_name(realisation: Realisation) -> &'static str {
+    match realisation {
+        Realisation::Stationary => "stationary",
+        Realisation::TimeSharing => "time_sharing",
     }
 }
 

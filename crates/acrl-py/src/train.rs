@@ -4,13 +4,10 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use acrl::{BatchMatrix, Interval, Named, Specification, VecTask};
-use acrl_envs::{External, ExternalAction, ExternalParameters, ExternalReward, Problem};
+use acrl_envs::{External, ExternalAction, ExternalParameters, ExternalReward};
 use acrl_files::{RunFolder, checkpoint};
 use acrl_learn::ppo::StepResult;
-use acrl_learn::{
-    ExternalEvaluation, ExternalLearner, ExternalTraining, LearnError, PolicyFile, TrainedPolicy,
-    TrainingRecord,
-};
+use acrl_learn::{ExternalEvaluation, ExternalLearner, ExternalTraining, LearnError};
 use numpy::ndarray::Array2;
 use numpy::{IntoPyArray as _, PyArray1, PyArray2, PyReadonlyArray1, PyReadonlyArray2, ToPyArray as _};
 use pyo3::prelude::*;
@@ -290,23 +287,25 @@ impl Trainer {
         py.detach(|| folder.finish().map_err(|error| file(&path, error)))
     }
 
-    /// Begins to evaluate the policy as it is now.
-    fn evaluation(&self) -> Evaluation {
+    /// Begins to evaluate the policy as it is now; `None` if nothing has to be measured in the environment.
+    fn evaluation(&self) -> Option<Evaluation> {
         let inner = lock(&self.0);
-        let evaluation = inner.state.training.evaluation(inner.state.seed);
-        Evaluation { evaluation: Mutex::new(evaluation), rewards: inner.state.description.reward.len() }
+        let evaluation = inner.state.training.evaluation(inner.state.seed)?;
+        let ExternalParameters { observation, action, reward, .. } = &inner.state.description;
+        let size = [observation.len(), action.len(), reward.len()];
+        Some(Evaluation { evaluation: Mutex::new(evaluation), size })
     }
 
     /// The policy file as bytes, with the result of an evaluation.
     fn finish<'py>(
         &self,
         py: Python<'py>,
-        evaluation: &Bound<'py, Evaluation>,
+        evaluation: Option<&Bound<'py, Evaluation>>,
         steps: u64,
         complete: bool,
     ) -> PyResult<Bound<'py, PyBytes>> {
-        let evaluation = lock(&evaluation.get().evaluation);
-        let bytes = lock(&self.0).file(&evaluation, steps, complete)?;
+        let evaluation = evaluation.map(|evaluation| lock(&evaluation.get().evaluation));
+        let bytes = lock(&self.0).file(evaluation.as_deref(), steps, complete)?;
         Ok(PyBytes::new(py, &bytes))
     }
 }
@@ -323,40 +322,12 @@ impl Inner {
     }
 
     /// The policy file as bytes.
-    fn file(&self, evaluation: &ExternalEvaluation, steps: u64, complete: bool) -> PyResult<Vec<u8>> {
+    fn file(&self, evaluation: Option<&ExternalEvaluation>, steps: u64, complete: bool) -> PyResult<Vec<u8>> {
         let State { description, seed, training, objective, requirements, .. } = &self.state;
         let specification = Specification::new(objective.clone(), requirements.clone()).map_err(input)?;
-        let policy = evaluation.policy().clone();
-        let scaled = policy.inputs().observation().iter().map(|range| [range.low, range.high]);
-        let units = description.reward.iter().zip(training.units());
-        let description = ExternalParameters {
-            observation: scaled.collect(),
-            reward: units.map(|(old, unit)| reward(old.name.clone(), unit)).collect(),
-            ..description.clone()
-        };
-        let environment = External::new(description).map_err(input)?;
-        let task = VecTask::new(&environment, specification.clone()).map_err(input)?;
-        let problem = environment.problem(&specification).map_err(input)?;
-        // Names that a problem file cannot hold are refused now, not when the policy is opened.
-        Problem::parse(&problem).map_err(input)?;
-        let file = PolicyFile {
-            problem,
-            specification,
-            policy: TrainedPolicy::Mlp(Box::new(policy)),
-            library: evaluation.library(),
-            coverage: training.coverage().clone(),
-            reward_sample: training.reward_sample().clone(),
-            execution_defaults: evaluation.execution_defaults(&task),
-            training: TrainingRecord {
-                learner: training.learner().name().to_owned(),
-                method: acrl_learn::Training::A_CRL.to_owned(),
-                steps,
-                seed: *seed,
-                complete,
-                version: env!("CARGO_PKG_VERSION").to_owned(),
-            },
-        };
-        file.check(&task).map_err(input)?;
+        let of = (steps, *seed, complete);
+        let file =
+            training.policy_file(evaluation, (description, &specification), of).map_err(learn_error)?;
         file.to_container().map_err(input)?.to_bytes().map_err(input)
     }
 }
@@ -365,8 +336,8 @@ impl Inner {
 #[pyclass(frozen, module = "acrl._acrl")]
 pub(crate) struct Evaluation {
     evaluation: Mutex<ExternalEvaluation>,
-    /// Number of the environment's rewards.
-    rewards: usize,
+    /// Numbers of an observation, of an action, and of rewards.
+    size: [usize; 3],
 }
 
 #[pymethods]
@@ -378,8 +349,7 @@ impl Evaluation {
         observations: PyReadonlyArray2<'py, f64>,
     ) -> PyResult<Bound<'py, PyArray2<f64>>> {
         let mut evaluation = lock(&self.evaluation);
-        let policy = evaluation.policy();
-        let (width, parts) = (policy.inputs().observation().len(), policy.heads().parts().len());
+        let [width, parts, _] = self.size;
         let observations = batch(&observations, width, evaluation.num_envs(), "observations")?;
         let mut actions = BatchMatrix::zeros(parts, observations.num_envs());
         evaluation.act(&observations, &mut actions).map_err(input)?;
@@ -395,7 +365,7 @@ impl Evaluation {
     ) -> PyResult<()> {
         let mut evaluation = lock(&self.evaluation);
         let num_envs = evaluation.num_envs();
-        let rewards = batch(&rewards, self.rewards, num_envs, "rewards")?;
+        let rewards = batch(&rewards, self.size[2], num_envs, "rewards")?;
         let (mask, ended) = (flags(&mask, num_envs, "mask")?, flags(&ended, num_envs, "ended")?);
         evaluation.observe(&rewards, &mask, &ended);
         Ok(())

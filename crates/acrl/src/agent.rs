@@ -274,6 +274,19 @@ impl Agent {
         Ok(())
     }
 
+    /// Replaces λ*, η and T₀ by those of a plan for the same requirements, as [`DualDynamics::revise`] does. The ledger and
+    /// the history go on; chooses new weights.
+    pub fn revise(
+        &mut self,
+        reference: Multipliers,
+        step_size: f64,
+        epoch: EpochLength,
+    ) -> Result<(), Error> {
+        self.dynamics.revise(reference, step_size, epoch)?;
+        self.select_weights();
+        Ok(())
+    }
+
     /// w₀ … w_m to act with now: (1, λ), (0, λ) without an objective, or the weights of an entry of
     /// the library.
     #[inline]

@@ -319,17 +319,44 @@ impl DualDynamics {
         step_size: f64,
         epoch: EpochLength,
     ) -> Result<(), Error> {
+        self.follow_plan(reference, step_size, epoch, true)
+    }
+
+    /// Replaces λ*, η and T₀ by those of a plan for the same requirements, such as one for a model that was estimated again.
+    /// The total deficit is kept as [`replan`](Self::replan) keeps it. Begins an epoch; the ledger stays open, to which the
+    /// deficits under the new gain are added.
+    pub fn revise(
+        &mut self,
+        reference: Multipliers,
+        step_size: f64,
+        epoch: EpochLength,
+    ) -> Result<(), Error> {
+        self.follow_plan(reference, step_size, epoch, false)
+    }
+
+    fn follow_plan(
+        &mut self,
+        reference: Multipliers,
+        step_size: f64,
+        epoch: EpochLength,
+        open_ledger: bool,
+    ) -> Result<(), Error> {
         arity("multipliers", self.len(), reference.len())?;
         let mut next = self.clone();
         next.move_multipliers()?;
         let deficits = next.deficits();
+        let (closed, since) = if open_ledger {
+            (vec![0.0; self.len()], 0)
+        } else {
+            (self.deficit_bounds(), self.state.ledger.steps)
+        };
         let mut state = Self::new(self.state.requirements.clone(), step_size, epoch)?.state;
         state.objective_scale = self.state.objective_scale;
         state.scales = self.state.scales.clone();
         (state.k, state.steps) = (self.state.k, self.state.steps);
         if let Some(schedule) = state.schedule {
-            state.length = schedule.length(state.steps, 0);
-            state.gain = step_size / schedule.window(state.steps, 0) as f64;
+            state.length = schedule.length(state.steps, since);
+            state.gain = step_size / schedule.window(state.steps, since) as f64;
         }
         let gains = gains(&state);
         let start = (0..deficits.len()).map(|i| (reference.as_slice()[i] + gains[i] * deficits[i]).max(0.0));
@@ -340,6 +367,10 @@ impl DualDynamics {
             next.state.auto = Some(AutoEpoch::new(next.state.steps, next.debt()));
         }
         next.open_ledger();
+        if !open_ledger {
+            let totals = self.state.ledger.totals.clone();
+            next.state.ledger = Ledger { closed, totals, steps: since, ..next.state.ledger };
+        }
         *self = next;
         Ok(())
     }

@@ -52,7 +52,7 @@ fn print(run: &Run, output: &mut Output) {
         count(report.steps, "step"),
         report.epoch,
         number(run.step_size, 4),
-        match run.policy.as_ref().map(|policy| policy.executor) {
+        match run.policy.as_ref().and_then(|policy| policy.executor) {
             Some(Executor::Library) => ", executor library",
             Some(Executor::TimeSharing) => ", executor time-sharing",
             _ => match run.executor {

@@ -20,7 +20,7 @@
 //! for ever; whatever the table holds, the certificate of [`acrl::execute`] is true. **Not
 //! guaranteed**: that π(s, λ) maximises the Lagrangian between grid points, or where one state can
 //! have another optimal average than another (one R̄_w serves all); nor that uniform exploration gets
-//! anywhere in a large model. [`TabularPolicy::settled_from`] evaluates what was learnt.
+//! anywhere in a large model. [`QLearningPolicy::settled_from`] evaluates what was learnt.
 
 use acrl::{Error, Event, FiniteCmdp, FinitePolicy, Multipliers, Named, Observer};
 use acrl::{Rewards, Rng, Simulator, Specification};
@@ -33,11 +33,11 @@ use crate::settings::{Range, STEPS, Settings, settings};
 use crate::weights::{Grid, normalize};
 
 settings! {
-    /// The settings of the tabular learner. The grid of weights is the finest one with at most `weight_grid_size` points, but
+    /// The settings of Q-learning for all weights. The grid of weights is the finest one with at most `weight_grid_size` points, but
     /// has the corners of the simplex at least: with 300 points the weights are multiples of 1/23 for m = 2 and an
     /// objective.
     #[derive(Copy)]
-    pub struct TabularConfig {
+    pub struct QLearningConfig {
         /// Environment steps to learn from (1,000,000 in `acrl compare`).
         total_steps: u64 = 200_000; STEPS;
         /// Largest number of points of the grid of weights.
@@ -51,24 +51,24 @@ settings! {
 
 /// The learner, with checked settings.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Tabular {
-    settings: TabularConfig,
+pub struct QLearning {
+    settings: QLearningConfig,
 }
 
-impl Tabular {
+impl QLearning {
     /// Largest number of entries of a table. On a large model the grid is made coarser until it fits.
     pub const TABLE: usize = 1 << 25;
     /// Number of reports of a training.
     const REPORTS: u64 = 100;
 
     /// Checks the settings.
-    pub fn new(settings: TabularConfig) -> Result<Self, LearnError> {
+    pub fn new(settings: QLearningConfig) -> Result<Self, LearnError> {
         settings.check_ranges()?;
         Ok(Self { settings })
     }
 
     /// The settings.
-    pub fn settings(&self) -> &TabularConfig {
+    pub fn settings(&self) -> &QLearningConfig {
         &self.settings
     }
 
@@ -79,13 +79,13 @@ impl Tabular {
         task: &Simulator<'_>,
         rng: &mut Rng,
         observer: &mut dyn Observer,
-    ) -> Result<TabularPolicy, Error> {
-        let TabularConfig { total_steps: steps, weight_grid_size, learning_rate_decay, reset_interval } =
+    ) -> Result<QLearningPolicy, Error> {
+        let QLearningConfig { total_steps: steps, weight_grid_size, learning_rate_decay, reset_interval } =
             self.settings;
         let model = task.model();
         let choices = model.choice_count();
         let points = weight_grid_size.min(Self::TABLE / choices);
-        let mut policy = TabularPolicy::untrained(model, task.specification(), points)?;
+        let mut policy = QLearningPolicy::untrained(model, task.specification(), points)?;
         let points = policy.grid.len();
         let weights = policy.weights_by_reward();
         let mut gain = vec![0.0; points]; // R̄_w
@@ -144,7 +144,7 @@ impl Tabular {
 ///
 /// Ties go to the first action. The actions for the last λ are cached.
 #[derive(Debug, Clone, PartialEq)]
-pub struct TabularPolicy {
+pub struct QLearningPolicy {
     grid: Grid,
     has_objective: bool,
     /// R₀ … R_m.
@@ -160,7 +160,7 @@ pub struct TabularPolicy {
 /// Shift off a grid point that breaks ties, as a share of the way to the middle of the simplex.
 const NUDGE: f64 = 1e-6;
 
-impl TabularPolicy {
+impl QLearningPolicy {
     /// From a table that was learnt before: Q_w(s, a) by choice, then by point of the grid of the
     /// given resolution.
     pub fn new(
@@ -305,7 +305,7 @@ impl TabularPolicy {
     }
 }
 
-impl FinitePolicy for TabularPolicy {
+impl FinitePolicy for QLearningPolicy {
     #[inline]
     fn act(&mut self, state: usize, multipliers: &Multipliers, _: &mut Rng) -> usize {
         self.greedy(state, multipliers)
@@ -332,17 +332,17 @@ mod tests {
     use acrl_exact::{Solution, SolveOptions, solve};
     use std::ops::ControlFlow;
 
-    fn learn(model: &FiniteCmdp, specification: &Specification, seed: u64) -> TabularPolicy {
+    fn learn(model: &FiniteCmdp, specification: &Specification, seed: u64) -> QLearningPolicy {
         let task = Simulator::new(model, specification.clone()).unwrap();
-        let tabular = Tabular::new(TabularConfig::default()).unwrap();
-        tabular.train(&task, &mut Rng::new(seed), &mut Silent).unwrap()
+        let learner = QLearning::new(QLearningConfig::default()).unwrap();
+        learner.train(&task, &mut Rng::new(seed), &mut Silent).unwrap()
     }
 
     /// Algorithm 2, with scaled dual dynamics.
     fn run(
         model: &FiniteCmdp,
         specification: &Specification,
-        policy: &mut TabularPolicy,
+        policy: &mut QLearningPolicy,
         (step_size, epoch): (f64, u64),
         steps: u64,
     ) -> Execution<usize> {
@@ -415,12 +415,12 @@ mod tests {
         let specification = Specification::new(None, requirements.to_vec()).unwrap();
         let task = FiniteTask::new(&model, &specification).unwrap();
         // For each choice: at the weights of one reward alone, and of the other.
-        let stay = TabularPolicy::new(&model, &specification, 1, vec![0.0; 8]).unwrap();
+        let stay = QLearningPolicy::new(&model, &specification, 1, vec![0.0; 8]).unwrap();
         assert_eq!(stay.settled_from(&task, 0).unwrap(), [[1.0, 0.0]]);
         assert_eq!(stay.settled_from(&task, 1).unwrap(), [[0.0, 1.0]]);
         let grid = stay.grid.weights(0)[0];
         let q = [1.0, 0.0, 0.0, 1.0, 0.0, 1.0, 1.0, 0.0].map(|q: f64| if grid > 0.5 { q } else { 1.0 - q });
-        let change = TabularPolicy::new(&model, &specification, 1, q.to_vec()).unwrap();
+        let change = QLearningPolicy::new(&model, &specification, 1, q.to_vec()).unwrap();
         assert_eq!(change.settled_from(&task, 0).unwrap(), [[0.0, 1.0], [1.0, 0.0]]);
     }
 
@@ -459,7 +459,7 @@ mod tests {
         let model = monitoring();
         assert_eq!(learn(&model, &third(), 7), learn(&model, &third(), 7));
         let task = Simulator::new(&model, third()).unwrap();
-        let tabular = Tabular::new(TabularConfig { total_steps: 1_050, ..Default::default() }).unwrap();
+        let learner = QLearning::new(QLearningConfig { total_steps: 1_050, ..Default::default() }).unwrap();
         let (mut events, mut stop_at) = (Vec::new(), u64::MAX);
         for _ in 0..2 {
             let mut observer = |event: &Event<'_>| {
@@ -468,7 +468,7 @@ mod tests {
                 events.push((*iteration, *total));
                 if *iteration == stop_at { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             };
-            tabular.train(&task, &mut Rng::new(0), &mut observer).unwrap();
+            learner.train(&task, &mut Rng::new(0), &mut observer).unwrap();
             stop_at = 3;
         }
         assert_eq!((events.len(), events[95], events[98]), (96 + 3, (96, 96), (3, 96)));
@@ -478,27 +478,27 @@ mod tests {
     fn a_table_can_be_restored() {
         let model = monitoring();
         let policy = learn(&model, &third(), 3);
-        let again = TabularPolicy::new(&model, &third(), policy.resolution(), policy.table().to_vec());
+        let again = QLearningPolicy::new(&model, &third(), policy.resolution(), policy.table().to_vec());
         assert_eq!(again.unwrap(), policy);
-        assert!(TabularPolicy::new(&model, &third(), 22, policy.table().to_vec()).is_err());
-        assert!(TabularPolicy::new(&model, &third(), 0, vec![]).is_err());
-        assert!(TabularPolicy::new(&model, &third(), 1, vec![f64::NAN; 18]).is_err());
+        assert!(QLearningPolicy::new(&model, &third(), 22, policy.table().to_vec()).is_err());
+        assert!(QLearningPolicy::new(&model, &third(), 0, vec![]).is_err());
+        assert!(QLearningPolicy::new(&model, &third(), 1, vec![f64::NAN; 18]).is_err());
     }
 
     #[test]
     fn bad_settings_are_errors_with_the_value_and_the_range() {
-        let default = TabularConfig::default();
+        let default = QLearningConfig::default();
         for bad in [
-            TabularConfig { total_steps: 0, ..default },
-            TabularConfig { weight_grid_size: 0, ..default },
-            TabularConfig { learning_rate_decay: 0.5, ..default },
-            TabularConfig { learning_rate_decay: f64::NAN, ..default },
-            TabularConfig { reset_interval: 0, ..default },
+            QLearningConfig { total_steps: 0, ..default },
+            QLearningConfig { weight_grid_size: 0, ..default },
+            QLearningConfig { learning_rate_decay: 0.5, ..default },
+            QLearningConfig { learning_rate_decay: f64::NAN, ..default },
+            QLearningConfig { reset_interval: 0, ..default },
         ] {
-            assert!(Tabular::new(bad).is_err(), "{bad:?}");
+            assert!(QLearning::new(bad).is_err(), "{bad:?}");
         }
         let error =
-            Tabular::new(TabularConfig { learning_rate_decay: 2.0, ..default }).unwrap_err().to_string();
+            QLearning::new(QLearningConfig { learning_rate_decay: 2.0, ..default }).unwrap_err().to_string();
         assert_eq!(
             error,
             "the setting 'learning_rate_decay' is 2.0, expected a number above 0.5 and at most 1"
