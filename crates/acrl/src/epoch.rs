@@ -38,9 +38,10 @@ impl EpochLength {
 ///   bound by at most a per step adds at most a T₀/t ≤ a κ to the shortfall of the average, once κ t ≥ `start`: with
 ///   κ = tolerance/a no more than the tolerance. Up to step n there are at most (1 + 1/ε)(1 + ln(n/s)) epochs
 ///   from step s = `start`/κ on, so that epochs which cost d each lose O(d ln n/n) of the objective on average.
-/// - with a horizon of N steps it is the same with N for t, until the end comes closer: then half of what remains,
-///   but at least `start`. So the last epochs correct what the earlier ones have missed, and N is the end of an epoch.
-///   There are at most 2/ε + log₂(N/`start`) + 3 epochs.
+/// - with a horizon of N steps it is the same with N for t, until the end comes closer: then half of what remains, or
+///   all but what it takes to correct chance, [`RESERVE`](Self::RESERVE)·√(τ R) of R steps that remain, if that is
+///   less; but at least `start`. So the last epochs correct what the earlier ones have missed, and N is the end of an
+///   epoch. There are at most 2/ε + log₂(N/`start`) + 3 epochs.
 ///
 /// The gain is α = η/[`window`](Self::window): what is missing is made up for within the steps that remain, or a share
 /// of those taken (the rates of "re-solving"; Jasin & Kumar 2012), so that chance moves behaviour as little as possible.
@@ -56,11 +57,16 @@ pub struct EpochSchedule {
     pub share: f64,
     /// N, if the number of steps is known.
     pub horizon: Option<u64>,
+    /// τ, where it is known: the steps within which the standard deviation of their rewards can be made up for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub correction_time: Option<f64>,
 }
 
 impl EpochSchedule {
     /// T₀ takes at least this share of the time: with more epochs nothing is gained.
     pub const LEAST_SHARE: f64 = 0.001;
+    /// Standard deviations of the rewards of the steps that remain which the last epochs are able to make up for.
+    pub const RESERVE: f64 = 4.0;
     /// Without a horizon deficits are made up for within this share of the steps taken.
     pub const WINDOW_SHARE: f64 = 0.125;
 
@@ -74,7 +80,11 @@ impl EpochSchedule {
         match self.horizon {
             Some(horizon) if step < horizon => {
                 let remaining = horizon - step;
-                let length = share(horizon).min(remaining / 2).max(start);
+                let reserve = self.correction_time.map_or(f64::INFINITY, |time| {
+                    (Self::RESERVE * (time.max(1.0) * remaining as f64).sqrt()).max(start as f64)
+                });
+                let corrected = remaining.saturating_sub(reserve.ceil().min(u64::MAX as f64) as u64);
+                let length = share(horizon).min(corrected.max(remaining / 2)).max(start);
                 if remaining < length.saturating_add(start) { remaining } else { length }
             }
             _ => share(since).max(start),
@@ -92,6 +102,9 @@ impl EpochSchedule {
 
     /// Rejects a share that is not a positive number.
     pub(crate) fn check(&self) -> Result<(), Error> {
+        if self.correction_time.is_some_and(|time| !(time >= 0.0 && time.is_finite())) {
+            positive("the correction time of an epoch", self.correction_time.unwrap_or(f64::NAN))?;
+        }
         positive("the share of an epoch", self.share).map(|_| ())
     }
 }
@@ -173,9 +186,10 @@ mod tests {
     proptest! {
         #[test]
         fn epochs_with_a_horizon_end_at_it(
-            start in 1..500u64, sufficient in 0..5000u64, share in 0.001..1.0f64, horizon in 1..100_000u64
+            start in 1..500u64, sufficient in 0..5000u64, share in 0.001..1.0f64, horizon in 1..100_000u64,
+            correction_time in prop::option::of(0.0..1000.0f64)
         ) {
-            let schedule = EpochSchedule { start, sufficient, share, horizon: Some(horizon) };
+            let schedule = EpochSchedule { start, sufficient, share, horizon: Some(horizon), correction_time };
             let (mut step, mut epochs) = (0, 0.0);
             while step < horizon {
                 let length = schedule.length(step, step);
@@ -194,7 +208,7 @@ mod tests {
         fn epochs_without_a_horizon_grow_in_proportion(
             start in 1..500u64, sufficient in 0..5000u64, share in 0.001..0.5f64
         ) {
-            let schedule = EpochSchedule { start, sufficient, share, horizon: None };
+            let schedule = EpochSchedule { start, sufficient, share, horizon: None, correction_time: None };
             let (mut step, mut epochs, mut since) = (0u64, 0.0, None);
             while step < 10_000_000 {
                 let length = schedule.length(step, step);

@@ -178,6 +178,7 @@ impl TimeSharing {
             sufficient: sufficient.ceil().min(1e18) as u64,
             share: if steps.is_some() { Self::HORIZON_SHARE } else { share },
             horizon: steps,
+            correction_time: None,
         };
         let Some(best) = library.optimum(bounds) else {
             return schedule(shortest as f64, f64::MAX, Self::OPEN_ENDED_SHARES.0);

@@ -71,6 +71,8 @@ pub(super) struct PlannedComponent {
     pub(super) start: u64,
     /// Epoch from which on longer ones gain next to nothing.
     pub(super) sufficient: u64,
+    /// Steps within which the standard deviation of their rewards can be made up for; infinite if that is not known.
+    pub(super) correction_time: f64,
     /// Probability that the agent ends here.
     pub(super) mass: f64,
 }
@@ -99,6 +101,8 @@ impl ExecutionPlan {
         let start = components.iter().map(|c| c.start).max().unwrap_or(SHORTEST_EPOCH);
         let share = components.iter().map(|c| c.share(options)).fold(f64::INFINITY, f64::min);
         let sufficient = components.iter().map(|c| c.sufficient).max().unwrap_or(start);
+        let correction_time =
+            components.iter().map(|c| c.correction_time).reduce(f64::max).filter(|t| t.is_finite());
         Ok(Self {
             components,
             component_of: answer.component_of.clone(),
@@ -108,7 +112,7 @@ impl ExecutionPlan {
             prices,
             multipliers,
             step_size: least.min(acrl::AgentBuilder::STEP_SIZE),
-            schedule: EpochSchedule { start, sufficient, share, horizon: options.steps },
+            schedule: EpochSchedule { start, sufficient, share, horizon: options.steps, correction_time },
         })
     }
 

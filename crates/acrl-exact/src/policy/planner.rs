@@ -84,6 +84,7 @@ impl PlannedComponent {
             combines: options.realisation != Some(Realisation::TimeSharing),
             start: SHORTEST_EPOCH,
             sufficient: u64::MAX,
+            correction_time: f64::INFINITY,
             mass: component.mass,
         }
     }
@@ -146,6 +147,7 @@ impl Planner<'_, '_> {
         let times = self.correction_times(&planned, &deviations);
         planned.start = shortest(&planned, options);
         planned.sufficient = self.sufficient(&planned, &transients).ceil().min(1e18) as u64;
+        planned.correction_time = times.iter().copied().fold(0.0, f64::max);
         for (i, time) in times.into_iter().enumerate() {
             planned.margin[i] = deviations[i] * time.max(planned.start as f64).sqrt();
         }
