@@ -209,6 +209,15 @@ enum Meta {
 }
 
 impl TrainedPolicy {
+    /// Scaling of the inputs of a network; `None` for other policies.
+    pub fn inputs(&self) -> Option<&Inputs> {
+        match self {
+            Self::Mlp(policy) => Some(policy.inputs()),
+            Self::Sac(policy) => Some(policy.inputs()),
+            Self::Rbf(_) | Self::Snapshots(_) => None,
+        }
+    }
+
     /// Whether it draws its actions by default.
     pub fn is_sampling(&self) -> bool {
         match self {

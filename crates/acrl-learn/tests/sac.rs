@@ -379,6 +379,7 @@ fn policies_survive_a_policy_file_and_contradictions_are_refused() {
         read.act(&observation, &weights, &mut b, &mut []).unwrap();
         assert_eq!(a, b);
         assert_eq!(read.numbers(), file.policy.numbers());
+        assert_eq!(read.inputs(), Some(policy.inputs()));
         // Each part is checked when it is read.
         let discrete = matches!(policy.parts()[0], ActionPart::Discrete(_));
         let mut wrong = container.clone();

@@ -7,16 +7,16 @@
 //! - **Replay** of (s, a, r₀ … r_m, s′, terminated, w); half of each batch is relabelled with weights that are drawn anew
 //!   (as in Envelope Q-learning, Yang et al. 2019, and GPI-LS, Alegre et al. 2023).
 //! - **Twin critics with a head per reward**, and one for the entropy; of the twins the one with the smaller weighted sum
-//!   gives all heads of the target ([`targets`]).
-//! - **Units.** The unit of a reward is the range of its long-run averages ([`units`]).
+//!   gives all heads of the target (`targets.rs`).
+//! - **Units.** The unit of a reward is the range of its long-run averages (`units.rs`).
 //! - **Criterion.** Discounted, where the rest of an episode is forfeited by a termination; or the average reward by relative
 //!   value iteration, with ρ(w) a small network, where a termination is a transition to the next episode
-//!   ([`average_reward`]).
-//! - **Weights that act** are drawn anew in every episode and window, or follow dual dynamics ([`weights`]).
+//!   (`average_reward.rs`).
+//! - **Weights that act** are drawn anew in every episode and window, or follow dual dynamics (`weights.rs`).
 //!
 //! The caller steps the environments: [`act`](Sac::act), [`observe`](Sac::observe), and [`update`](Sac::update) when it [is
 //! due](Sac::update_is_due). What acts is a copy of the policy *before* the gradient steps of the last update, so that these
-//! run while the environments are stepped ([`worker`]).
+//! run while the environments are stepped (`worker.rs`).
 
 mod actions;
 mod actor;
