@@ -9,7 +9,7 @@ use acrl_learn::baselines::finite::dual_descent::dual_descent;
 use acrl_learn::baselines::finite::fixed_weights::{best, square_grid, sweep};
 use acrl_learn::baselines::finite::primal_averaging::{Blocks, state_wise, trajectory_weighted, visits};
 use acrl_learn::baselines::finite::primal_dual::{PrimalDualConfig, primal_dual};
-use acrl_learn::{Method, Stationary, QLearning, QLearningConfig};
+use acrl_learn::{Method, QLearning, QLearningConfig, Stationary};
 
 use crate::compare_continuous;
 use crate::comparison::{Comparison, MethodEntry, MethodRun};

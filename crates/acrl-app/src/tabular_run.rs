@@ -3,7 +3,7 @@
 use acrl::{Agent, BatchMatrix, Error as MethodError, Rng};
 use acrl_exact::Realisation;
 use acrl_learn::ppo::StepResult;
-use acrl_learn::tabular::{EpisodeEnd, TabularExecution, TabularExecutionOptions};
+use acrl_learn::tabular::{TabularExecution, TabularExecutionOptions};
 use acrl_learn::{TabularPolicy, TrainedPolicy};
 
 use crate::Error;
@@ -13,7 +13,10 @@ use crate::options::{EpochOption, ExecutorOption, InitMultipliers};
 use crate::run::{Run, RunOptions};
 
 /// The tabular policy of a file that is executed as a solved mixture: unless π(s, λ) or the library is asked for.
-pub(crate) fn solved_policy(input: &PolicyProblem, executor: Option<ExecutorOption>) -> Option<&TabularPolicy> {
+pub(crate) fn solved_policy(
+    input: &PolicyProblem,
+    executor: Option<ExecutorOption>,
+) -> Option<&TabularPolicy> {
     match (&input.file.policy, executor) {
         (_, Some(ExecutorOption::Policy | ExecutorOption::Library)) => None,
         (TrainedPolicy::Tabular(policy), _) => Some(policy),
@@ -88,7 +91,8 @@ impl TabularRuns {
             Realisation::Stationary => FiniteExecutor::Stationary,
             Realisation::TimeSharing => FiniteExecutor::TimeSharing,
         });
-        let relaxed = self.executions.iter().map(|execution| execution.solution().relaxed).fold(0.0, f64::max);
+        let relaxed =
+            self.executions.iter().map(|execution| execution.solution().relaxed).fold(0.0, f64::max);
         run.executor_reason = Some(match relaxed {
             0.0 => plan.reason(),
             share => format!(
@@ -129,15 +133,7 @@ impl TabularRuns {
     ) -> Result<(), MethodError> {
         let rewards: Vec<Option<f64>> =
             self.rows.iter().map(|row| row.map(|row| result.rewards.at(row, env))).collect();
-        let last: Vec<f64>;
-        let end = if result.terminated[env] {
-            Some(EpisodeEnd::Terminated)
-        } else if result.truncated[env] {
-            last = result.final_observation.column(env).collect();
-            Some(EpisodeEnd::Truncated(Some(&last)))
-        } else {
-            None
-        };
-        self.executions[env].observe(&rewards, end, updated, agent)
+        let ended = result.terminated[env] || result.truncated[env];
+        self.executions[env].observe(&rewards, ended, updated, agent)
     }
 }

@@ -14,6 +14,8 @@
 //! [`calibrate`] finds, and the [`Coverage`] of its training. The settings of the learners are defined once
 //! ([`settings`]), and read from `[train]` of a problem file ([`TrainSettings`]).
 //!
+//! For environments with few distinct observations, [`tabular`] counts, estimates a model, and solves it exactly.
+//!
 //! For finite problems, [`q_learning`] is Algorithm 1 with a table: Q-learning for all weights at once. It results in a policy
 //! π(s, λ), to be run with [`acrl::execute`]. [`baselines::finite`] has the baselines with exact values.
 //!
@@ -51,10 +53,10 @@ pub mod kernel;
 mod metrics;
 mod policy_file;
 pub mod ppo;
+pub mod q_learning;
 mod reward_sample;
 pub mod settings;
 pub mod tabular;
-pub mod q_learning;
 #[cfg(test)]
 mod test_models;
 mod training;
@@ -73,9 +75,9 @@ pub use kernel::policy_gradient::{PolicyGradient, PolicyGradientConfig};
 pub use kernel::rbf::{RbfConfig, RbfPolicy, Weighting};
 pub use policy_file::{PolicyFile, PolicyFileError, TrainingRecord};
 pub use ppo::{ExternalPpo, MlpPolicy, Ppo, PpoConfig};
+pub use q_learning::{QLearning, QLearningConfig, QLearningPolicy};
 pub use reward_sample::RewardSample;
 pub use settings::{Learner, LearnerConfig, Method, TrainSettings};
-pub use q_learning::{QLearning, QLearningConfig, QLearningPolicy};
 pub use tabular::{Suitability, Tabular, TabularConfig, TabularPolicy};
 pub use training::{TrainedPolicy, Training};
 pub use weights::{Coverage, CoverageReport, WeightSampler};

@@ -8,11 +8,11 @@ use crate::baselines::{Baseline, Snapshots};
 use crate::kernel::rbf::{RbfPolicy, RbfShape};
 use crate::policy_file::{PolicyFileError, network_from, network_tensors};
 use crate::ppo::{ActionHeads, Inputs, MlpPolicy, Ppo};
-use crate::{
-    ActorCritic, Coverage, LearnError, Learner, LearnerConfig, Method, PolicyGradient, RewardSample, TabularPolicy,
-    TrainSettings,
-};
 use crate::tabular::file::TabularMeta;
+use crate::{
+    ActorCritic, Coverage, LearnError, Learner, LearnerConfig, Method, PolicyGradient, RewardSample,
+    TabularPolicy, TrainSettings,
+};
 
 /// A training that can be stopped between two iterations, stored, and continued bit-identically.
 #[derive(Debug, Clone, Serialize, Deserialize)]

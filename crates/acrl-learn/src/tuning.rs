@@ -269,7 +269,7 @@ pub(crate) mod tabular {
     /// ... and after at least this many steps; ...
     pub(crate) const LEAST_RESOLVE: u64 = 1_000;
     /// ... and then each time that its steps have grown by this factor.
-    pub(crate) const RESOLVE_GROWTH: u64 = 2;
+    pub(crate) const RESOLVE_GROWTH: f64 = 1.5;
     /// States that an execution may add until it solves its model again.
     pub(crate) const STATES_ADDED: usize = 1_000;
 }

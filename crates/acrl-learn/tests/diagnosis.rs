@@ -297,7 +297,8 @@ fn finite(kind: Kind, seed: u64, score: &mut Score) {
             Kind::UnderTrained => {
                 let steps = 10 + rng.index(100) as u64;
                 let learner =
-                    QLearning::new(QLearningConfig { total_steps: steps, ..QLearningConfig::default() }).unwrap();
+                    QLearning::new(QLearningConfig { total_steps: steps, ..QLearningConfig::default() })
+                        .unwrap();
                 let environment = Simulator::new(&model, specification.clone()).unwrap();
                 let mut policy = learner.train(&environment, &mut rng, &mut Silent).unwrap();
                 let simulated = simulate(&task, &mut policy, &mut rng);

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::{Arc, Mutex};
 
 use acrl::{BatchMatrix, DiagnosisInput, EpochLength, Multipliers, Rewards, Rng, VecPolicy as _, Verdict};
-use acrl_learn::tabular::{EpisodeEnd, TabularExecution, TabularExecutionOptions, TabularState};
+use acrl_learn::tabular::{TabularExecution, TabularExecutionOptions, TabularState};
 use acrl_learn::{RewardSample, TrainedPolicy};
 use numpy::{PyArray1, ToPyArray as _};
 use pyo3::exceptions::PyTypeError;
@@ -128,8 +128,14 @@ impl Agent {
             }
             let agent = builder.build().map_err(input)?;
             execution.begin_epoch(&agent);
-            let state =
-                State { agent, reward_sample: RewardSample::default(), held: None, rng, solved: None, tabular: None };
+            let state = State {
+                agent,
+                reward_sample: RewardSample::default(),
+                held: None,
+                rng,
+                solved: None,
+                tabular: None,
+            };
             let mut new = Self::with_state(py, state, objective, None, deterministic, action_repeat);
             new.solved = Some(policy);
             lock(&new.run).execution = Some(execution);
@@ -253,7 +259,9 @@ impl Agent {
         let table = policy.as_ref().and_then(|policy| policy.get().table(None));
         let tabular = match (table, state.tabular.take()) {
             (Some(table), Some(saved)) => Some(TabularExecution::resume(table, saved).map_err(input)?),
-            (None, Some(_)) => return Err(InputError::new_err("the state of the agent does not fit its policy")),
+            (None, Some(_)) => {
+                return Err(InputError::new_err("the state of the agent does not fit its policy"));
+            }
             (_, None) => None,
         };
         let mut restored = Self::with_state(py, state, objective, policy, deterministic, action_repeat);
@@ -318,12 +326,7 @@ impl Agent {
         if let Some(tabular) = tabular {
             let named = named(tabular, &values, has_objective);
             let updated = state.observe(values, false)?;
-            let end = match (terminated, truncated) {
-                (true, _) => Some(EpisodeEnd::Terminated),
-                (false, true) => Some(EpisodeEnd::Truncated(None)),
-                (false, false) => None,
-            };
-            tabular.observe(&named, end, updated, &mut state.agent).map_err(input)?;
+            tabular.observe(&named, terminated || truncated, updated, &mut state.agent).map_err(input)?;
             return Ok(updated);
         }
         let updated = state.observe(values, self.policy.is_none() && execution.is_none())?;
@@ -496,7 +499,8 @@ impl Agent {
             Some(policy) => {
                 let mut with_library = agent.clone();
                 // The library was made for as many requirements.
-                let attached = with_library.attach_library(Some(Arc::new(policy.get().file().library.clone())));
+                let attached =
+                    with_library.attach_library(Some(Arc::new(policy.get().file().library.clone())));
                 attached.map_or(Cow::Borrowed(agent), |()| Cow::Owned(with_library))
             }
         }

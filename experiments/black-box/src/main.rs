@@ -55,7 +55,9 @@ fn main() -> Result<()> {
         features: args.features,
     };
     let (mut learnt, mut known) = (Table::default(), Table::default());
-    println!("| problem | states | optimum | trained | changed 1 | changed 2 | per pair | CPU s: train, execute |");
+    println!(
+        "| problem | states | optimum | trained | changed 1 | changed 2 | per pair | CPU s: train, execute |"
+    );
     println!("|---|---|---|---|---|---|---|---|");
     let kinds = (0..KINDS.len()).filter(|kind| args.kind.as_deref().is_none_or(|name| name == KINDS[*kind]));
     for kind in kinds {

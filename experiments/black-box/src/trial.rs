@@ -4,9 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use acrl::{BatchMatrix, Interval, Rng, Specification, VecTask, Verdict};
-use acrl_app::{
-    Control, ExecutionOptions, ExternalRun, Input, PolicyProblem, Run, RunOptions, Stop, run,
-};
+use acrl_app::{Control, ExecutionOptions, ExternalRun, Input, PolicyProblem, Run, RunOptions, Stop, run};
 use acrl_envs::{External, ExternalAction, ExternalParameters, ExternalReward};
 use acrl_learn::ppo::StepResult;
 use acrl_learn::{Suitability, Tabular, TabularConfig};
@@ -107,17 +105,17 @@ fn width(problem: &BlackBox, features: bool) -> usize {
 }
 
 /// Trains the tabular learner.
-pub(crate) fn train(problem: &BlackBox, specification: &Specification, settings: &Settings) -> Result<Trained> {
+pub(crate) fn train(
+    problem: &BlackBox,
+    specification: &Specification,
+    settings: &Settings,
+) -> Result<Trained> {
     let width = width(problem, settings.features);
     let names = problem.model.reward_names();
     let reward = |name: &String| ExternalReward { name: name.clone(), low: 0.0, high: 1.0 };
     let description = ExternalParameters {
         observation: vec![[0.0, 1.0]; width],
-        action: vec![ExternalAction {
-            choices: Some(problem.model.choices(0).len()),
-            low: None,
-            high: None,
-        }],
+        action: vec![ExternalAction { choices: Some(problem.model.choices(0).len()), low: None, high: None }],
         reward: names.iter().map(reward).collect(),
         spaces: None,
     };
@@ -171,16 +169,25 @@ pub(crate) fn known(problem: &BlackBox, set: &BoundSet, settings: &Settings) -> 
     let mut input = Input::from(Arc::new(problem.model.clone()));
     let specification = &set.specification;
     input.specify("model", specification.objective().cloned(), specification.requirements())?;
-    let execution = ExecutionOptions {
-        steps: Some(settings.steps),
-        runs: Some(1),
-        ..ExecutionOptions::default()
-    };
+    let execution =
+        ExecutionOptions { steps: Some(settings.steps), runs: Some(1), ..ExecutionOptions::default() };
     let options = RunOptions { execution, seed: Some(settings.seed), ..RunOptions::default() };
     outcome(&run("model", input, &options, &Control::silent(Stop::default()))?, set)
 }
 
 fn outcome(run: &Run, set: &BoundSet) -> Result<Outcome> {
+    if std::env::var("DETAIL").is_ok() {
+        println!("{:?} optimum {} {:?} {:?}", run.objective, set.optimum, run.executor, run.executor_reason);
+        for s in run.snapshots().iter().step_by(20) {
+            println!("   {s:?}");
+        }
+        for (name, r) in run.report.requirements.iter() {
+            println!(
+                "  {name} bound {} average {} certified {} {:?}",
+                r.bound, r.average, r.certified_shortfall, r.verdict
+            );
+        }
+    }
     let verdicts = run.report.requirements.iter().map(|(_, r)| match r.verdict {
         Verdict::Satisfied => (0, "satisfied"),
         Verdict::WithinTolerance => (1, "within"),

@@ -100,7 +100,8 @@ impl TryFrom<FlatCounts> for Counts {
             let ordered = successors.windows(2).all(|pair| pair[0].0 < pair[1].0);
             let known = successors.last().is_none_or(|(to, _)| (*to as usize) < states);
             let total = successors.iter().try_fold(ends, |sum, (_, times)| sum.checked_add(*times));
-            if !ordered || !known || total != Some(visits) || successors.iter().any(|(_, times)| *times == 0) {
+            if !ordered || !known || total != Some(visits) || successors.iter().any(|(_, times)| *times == 0)
+            {
                 return Err(format!("the counts of pair {} contradict each other", pairs.len()));
             }
             pairs.push(Pair { visits, ends, successors });

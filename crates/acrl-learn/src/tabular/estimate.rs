@@ -3,7 +3,9 @@
 use std::ops::ControlFlow;
 
 use acrl::{CsrModel, Error, FiniteCmdp, Requirement, Specification};
-use acrl_exact::{Executable, FiniteTask, Solution, SolveError, SolveOptions, SolveRound, almost_sure_observed, solve};
+use acrl_exact::{
+    Executable, FiniteTask, Solution, SolveError, SolveOptions, SolveRound, almost_sure_observed, solve,
+};
 
 use super::Counts;
 use crate::LearnError;

@@ -39,6 +39,9 @@ pub struct TabularExecutionOptions {
 /// ([`Agent::revise`]). So an error of the model does not last: with an open end it would otherwise leave a constant share of
 /// it as a shortfall, because deficits are made up for within a share of the steps taken.
 ///
+/// A truncation counts as an end here, other than in training: the averages go on with the next episode, and a policy that
+/// waits until it is cut off would have other averages than the model has.
+///
 /// In a state that the solved model does not have it acts as in the nearest known one, if that was not tried, and else takes
 /// the action that was tried least: until the model is solved again.
 #[derive(Debug, Clone)]
@@ -106,15 +109,6 @@ impl Solved {
     }
 }
 
-/// End of an episode.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum EpisodeEnd<'a> {
-    /// The environment terminated it.
-    Terminated,
-    /// It was cut off; its final observation, if that is known.
-    Truncated(Option<&'a [f64]>),
-}
-
 impl TabularExecution {
     /// Plans the execution of a policy for a specification, which differs from that of the training only in bounds.
     pub fn new(
@@ -144,7 +138,9 @@ impl TabularExecution {
     /// Continues from a state.
     pub fn resume(policy: &TabularPolicy, state: TabularState) -> Result<Self, LearnError> {
         let unfit = |what: &str| {
-            LearnError::Core(Error::Environment(format!("the state of the execution does not fit its policy: {what}")))
+            LearnError::Core(Error::Environment(format!(
+                "the state of the execution does not fit its policy: {what}"
+            )))
         };
         let counts = [Some(&state.counts), state.planned.as_ref()];
         let same = |counts: &Counts| {
@@ -159,9 +155,10 @@ impl TabularExecution {
         }
         let states = state.table.len();
         let fits = |(s, a): (usize, usize)| s < states && a < policy.counts().actions();
-        let waiting = state.waiting.as_ref().is_none_or(|(s, a, rewards)| {
-            fits((*s, *a)) && rewards.len() == policy.counts().rewards()
-        });
+        let waiting = state
+            .waiting
+            .as_ref()
+            .is_none_or(|(s, a, rewards)| fits((*s, *a)) && rewards.len() == policy.counts().rewards());
         if !state.taken.is_none_or(fits) || !waiting {
             return Err(unfit("its last step"));
         }
@@ -261,12 +258,7 @@ impl TabularExecution {
     }
 
     /// The parts of the action to take.
-    pub fn act(
-        &mut self,
-        observation: &[f64],
-        agent: &Agent,
-        rng: &mut Rng,
-    ) -> Vec<f64> {
+    pub fn act(&mut self, observation: &[f64], agent: &Agent, rng: &mut Rng) -> Vec<f64> {
         let state = self.state.table.insert(observation, self.limit());
         if let Some((from, action, rewards)) = self.state.waiting.take()
             && let Some(to) = state
@@ -297,13 +289,7 @@ impl TabularExecution {
     }
 
     /// Action of the plan in the nearest of its states.
-    fn nearest(
-        &mut self,
-        observation: &[f64],
-        own: Option<usize>,
-        agent: &Agent,
-        rng: &mut Rng,
-    ) -> usize {
+    fn nearest(&mut self, observation: &[f64], own: Option<usize>, agent: &Agent, rng: &mut Rng) -> usize {
         let planned = |state: usize| Some(state) != own && self.solved.left.get(state) == Some(&true);
         let nearest = self.state.table.nearest(observation, planned);
         match nearest.len() {
@@ -322,19 +308,19 @@ impl TabularExecution {
     }
 
     /// Takes the rewards of the step, in the order of their [names](Self::reward_names) (`None` where one is not known), and
-    /// how its episode ended. If the agent's epoch has ended with it (`updated`), the next one begins.
+    /// whether its episode ended. If the agent's epoch has ended with it (`updated`), the next one begins.
     ///
     /// At some steps the model is solved again, which takes as long as a solve.
     pub fn observe(
         &mut self,
         rewards: &[Option<f64>],
-        end: Option<EpisodeEnd<'_>>,
+        ended: bool,
         updated: bool,
         agent: &mut Agent,
     ) -> Result<(), Error> {
         self.state.steps += 1;
         if let Some((state, action)) = self.state.taken.take() {
-            if std::mem::replace(&mut self.state.fresh, end.is_some()) {
+            if std::mem::replace(&mut self.state.fresh, ended) {
                 self.state.counts.start(state);
             }
             let pair = state * self.state.counts.actions() + action;
@@ -342,24 +328,19 @@ impl TabularExecution {
             let mean = |i: usize| self.state.counts.mean(pair, i);
             let rewards: Vec<f64> =
                 rewards.iter().enumerate().map(|(i, r)| r.unwrap_or_else(|| mean(i))).collect();
-            match end {
-                None => self.state.waiting = Some((state, action, rewards)),
-                Some(EpisodeEnd::Terminated) => self.state.counts.transition(state, action, &rewards, None),
-                Some(EpisodeEnd::Truncated(None)) => {}
-                Some(EpisodeEnd::Truncated(Some(last))) => {
-                    if let Some(to) = self.state.table.insert(last, self.limit()) {
-                        self.state.counts.transition(state, action, &rewards, Some(to));
-                    }
-                }
+            if ended {
+                self.state.counts.transition(state, action, &rewards, None);
+            } else {
+                self.state.waiting = Some((state, action, rewards));
             }
         } else {
-            self.state.fresh = end.is_some();
+            self.state.fresh = ended;
         }
         if updated {
             self.begin_epoch(agent);
         }
         if self.state.steps >= self.state.next {
-            self.state.next = self.state.next.saturating_mul(RESOLVE_GROWTH);
+            self.state.next = (RESOLVE_GROWTH * self.state.next as f64).ceil() as u64;
             // An estimate that cannot be solved leaves the plan as it is.
             if let Ok(solved) = self.solve_again() {
                 self.follow(solved);

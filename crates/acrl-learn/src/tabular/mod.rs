@@ -9,7 +9,7 @@
 //!   sweeping (Moore & Atkeson 1993), in turns with policies that are optimal in the model for random weights, so that data
 //!   are where solutions are.
 //! - **Episodes.** After a termination the next episode begins in a state of one shared distribution, to which all episodes
-//!   contribute. A truncation is not part of the model: it is a transition to the final observation.
+//!   contribute. A truncation in training is not part of the model: it is a transition to the final observation.
 //! - **Suitability.** [`Tabular::suitability`] measures whether a table is the right thing: states, steps per pair, new
 //!   states, and the difference of the model's claims from what was measured, which shows hidden states.
 //!
@@ -31,7 +31,7 @@ mod suitability;
 pub use config::TabularConfig;
 pub use counts::Counts;
 pub use estimate::{EstimatedSolution, estimate, solve_estimate};
-pub use execution::{EpisodeEnd, TabularExecution, TabularExecutionOptions, TabularState};
+pub use execution::{TabularExecution, TabularExecutionOptions, TabularState};
 pub use observations::ObservationTable;
 pub use policy::TabularPolicy;
 pub use suitability::Suitability;
@@ -211,8 +211,7 @@ impl Tabular {
         let state = self.table.insert(&observation, self.settings.max_states);
         if state.is_none() && self.failure.is_none() {
             let finite = observation.iter().all(|x| x.is_finite());
-            self.failure =
-                Some(if finite { Failure::TooManyStates(self.steps) } else { Failure::NotFinite });
+            self.failure = Some(if finite { Failure::TooManyStates(self.steps) } else { Failure::NotFinite });
         }
         state
     }
@@ -251,8 +250,7 @@ impl Tabular {
             self.solved = self.steps;
             self.objective = self.estimated_objective().ok();
         }
-        let means: Vec<f64> =
-            self.sums.iter().map(|sum| sum / self.transitions.max(1) as f64).collect();
+        let means: Vec<f64> = self.sums.iter().map(|sum| sum / self.transitions.max(1) as f64).collect();
         let of_terms: Vec<f64> =
             self.terms.iter().map(|term| term.map_or(0.0, |(row, sign)| sign * means[row])).collect();
         let units = self.units();
@@ -269,7 +267,8 @@ impl Tabular {
             ("train/steps_per_pair", suitability.steps_per_pair),
             ("train/new_states", suitability.new_states as f64),
         ];
-        let metrics = metrics.into_iter().chain(self.objective.map(|value| ("train/objective_estimate", value)));
+        let metrics =
+            metrics.into_iter().chain(self.objective.map(|value| ("train/objective_estimate", value)));
         let metrics = metrics.map(|(name, value)| (name.to_owned(), value));
         Ok(Some(metrics.chain(named_rewards(&self.reward_names, &self.terms, &of_terms)).collect()))
     }
@@ -290,7 +289,8 @@ impl Tabular {
     /// Measurements that tell whether a table is the right thing.
     pub fn suitability(&self) -> Suitability {
         let from = self.steps - self.steps / 10;
-        let before = self.growth.iter().rev().find(|(steps, _)| *steps <= from).map_or(0, |(_, states)| *states);
+        let before =
+            self.growth.iter().rev().find(|(steps, _)| *steps <= from).map_or(0, |(_, states)| *states);
         let pairs = self.counts.pairs_tried();
         let comparison = self.exploration.comparison().summary();
         Suitability {
@@ -340,8 +340,7 @@ impl Tabular {
     fn reward_range(&self, reward: usize) -> f64 {
         let tried = self.counts.pairs().iter().enumerate().filter(|(_, pair)| pair.visits > 0);
         let means = tried.map(|(pair, _)| self.counts.mean(pair, reward));
-        let (low, high) =
-            means.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), r| (l.min(r), h.max(r)));
+        let (low, high) = means.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), r| (l.min(r), h.max(r)));
         [high - low, high.abs()].into_iter().find(|r| r.is_finite() && *r > 0.0).unwrap_or(1.0)
     }
 
@@ -371,8 +370,10 @@ fn action_parts(space: &[ActionPart]) -> Result<Vec<usize>, LearnError> {
     let number = |part: &ActionPart| match part {
         ActionPart::Discrete(n) => Ok(*n),
         ActionPart::Continuous(range) => {
-            let found =
-                format!("an action of this environment has a continuous part in [{}, {}]", range.low, range.high);
+            let found = format!(
+                "an action of this environment has a continuous part in [{}, {}]",
+                range.low, range.high
+            );
             Err(LearnError::Actions { found })
         }
     };
@@ -380,7 +381,9 @@ fn action_parts(space: &[ActionPart]) -> Result<Vec<usize>, LearnError> {
     let all = parts.iter().try_fold(1_usize, |all, n| all.checked_mul(*n));
     match all {
         Some(1..=MOST_ACTIONS) => Ok(parts),
-        Some(n) => Err(LearnError::Actions { found: format!("this environment has {n}, and the limit is {MOST_ACTIONS}") }),
+        Some(n) => Err(LearnError::Actions {
+            found: format!("this environment has {n}, and the limit is {MOST_ACTIONS}"),
+        }),
         None => Err(LearnError::Actions { found: "this environment has more than can be listed".to_owned() }),
     }
 }

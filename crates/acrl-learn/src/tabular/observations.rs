@@ -143,7 +143,8 @@ impl ObservationTable {
         let units: Vec<f64> = ranges
             .iter()
             .map(|&(low, high, stored)| {
-                let (low, high) = if stored < self.len() { (low.min(0.0), high.max(0.0)) } else { (low, high) };
+                let (low, high) =
+                    if stored < self.len() { (low.min(0.0), high.max(0.0)) } else { (low, high) };
                 if high > low { high - low } else { 1.0 }
             })
             .collect();
@@ -153,7 +154,8 @@ impl ObservationTable {
             let (places, values) = self.rows.row(state);
             let numbers = places.iter().zip(values).map(|(place, value)| (*place as usize, *value));
             let change = |(place, value): (usize, f64)| {
-                square((observation[place] - value) / units[place]) - square(observation[place] / units[place])
+                square((observation[place] - value) / units[place])
+                    - square(observation[place] / units[place])
             };
             from_zero + numbers.filter(|(place, _)| *place < observation.len()).map(change).sum::<f64>()
         };

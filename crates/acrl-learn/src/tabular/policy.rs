@@ -147,7 +147,8 @@ impl TabularPolicy {
     pub fn library(&self, seed: u64) -> Result<PolicyLibrary, LearnError> {
         let model = self.model()?;
         let task = FiniteTask::new(&model, &self.parts.specification)?;
-        let drawn = (LIBRARY_WORK / (model.transitions() + model.states())).min(crate::tuning::library::DRAWN);
+        let drawn =
+            (LIBRARY_WORK / (model.transitions() + model.states())).min(crate::tuning::library::DRAWN);
         let mut rng = Rng::stream(seed, u64::MAX - 1);
         let mut library = PolicyLibrary::default();
         let mut add = |weights: Vec<f64>, values: Vec<f64>| {
@@ -194,7 +195,9 @@ impl TabularPolicy {
         let width = environment.observation_space().len();
         if width != self.parts.table.width() {
             let expected = self.parts.table.width();
-            return Err(format!("its observations have {expected} numbers, those of the environment {width}"));
+            return Err(format!(
+                "its observations have {expected} numbers, those of the environment {width}"
+            ));
         }
         let actions = action_parts(environment.action_space()).map_err(|error| error.to_string())?;
         if actions != self.parts.actions {
@@ -206,7 +209,9 @@ impl TabularPolicy {
         let rewards = environment.reward_names();
         if rewards != self.parts.rewards {
             let trained = &self.parts.rewards;
-            return Err(format!("it was trained for the rewards {trained:?}, but the environment has {rewards:?}"));
+            return Err(format!(
+                "it was trained for the rewards {trained:?}, but the environment has {rewards:?}"
+            ));
         }
         Ok(())
     }
