@@ -262,6 +262,8 @@ pub(crate) mod tabular {
     pub(crate) const RELAXATION_GROWTH: f64 = 2.0;
     /// ... and so many times: then the whole range has been tried.
     pub(crate) const MOST_RELAXATIONS: usize = 24;
+    /// Bounds are lowered by a negligible slack if prices fall by more than this factor.
+    pub(crate) const STEEP: f64 = 1.5;
     /// Drawn weights of the library times the size of the model: large models get few.
     pub(crate) const LIBRARY_WORK: usize = 1_000_000;
     /// An execution solves its model for the first time after this share of the training's steps, ...

@@ -8,8 +8,9 @@ use acrl::{
 use acrl_exact::{ExecutionPlan, FiniteTask, MixtureExecutor, MixtureState, PlanOptions, Realisation};
 use serde::{Deserialize, Serialize};
 
+use super::estimate::{negligible, solve_robustly};
 use super::policy::action_index;
-use super::{Counts, EstimatedSolution, ObservationTable, TabularPolicy, estimate, solve_estimate, split};
+use super::{Counts, EstimatedSolution, ObservationTable, TabularPolicy, estimate, split};
 use crate::LearnError;
 use crate::tuning::tabular::{FIRST_RESOLVE, LEAST_RESOLVE, RESOLVE_GROWTH, STATES_ADDED};
 
@@ -60,6 +61,8 @@ pub struct TabularState {
     options: TabularExecutionOptions,
     /// What is asked for.
     specification: Specification,
+    /// Shortfall of each requirement that is negligible.
+    slack: Vec<f64>,
     table: ObservationTable,
     counts: Counts,
     /// Counts of the present plan, if they are not those of the policy.
@@ -116,7 +119,9 @@ impl TabularExecution {
         specification: Specification,
         options: TabularExecutionOptions,
     ) -> Result<Self, LearnError> {
+        let slack = negligible(&*policy.model()?, &specification, options.tolerance)?;
         let state = TabularState {
+            slack,
             table: policy.table().clone(),
             counts: policy.counts().clone(),
             planned: None,
@@ -148,6 +153,7 @@ impl TabularExecution {
         };
         if !counts.into_iter().flatten().all(same)
             || state.counts.states() > state.table.len()
+            || state.slack.len() != state.specification.requirements().len()
             || state.table.width() != policy.table().width()
             || state.planned.as_ref().is_some_and(|planned| planned.states() > state.table.len())
         {
@@ -177,15 +183,11 @@ impl TabularExecution {
     fn solved(policy: &TabularPolicy, state: &TabularState) -> Result<Solved, LearnError> {
         if let Some(planned) = &state.planned {
             let model = Arc::new(estimate(planned, policy.reward_names())?);
-            let solution = solve_estimate(&model, &state.specification)?;
+            let solution = solve_robustly(&model, &state.specification, &state.slack)?;
             return Solved::new(model, planned, solution, &state.options);
         }
         let model = policy.model()?;
-        let solution = if state.specification == *policy.specification() {
-            policy.solution().clone()
-        } else {
-            solve_estimate(&model, &state.specification)?
-        };
+        let solution = solve_robustly(&model, &state.specification, &state.slack)?;
         Solved::new(model, policy.counts(), solution, &state.options)
     }
 
@@ -355,7 +357,7 @@ impl TabularExecution {
     fn solve_again(&self) -> Result<Solved, LearnError> {
         let counts = &self.state.counts;
         let model = Arc::new(estimate(counts, &self.rewards)?);
-        let solution = solve_estimate(&model, &self.state.specification)?;
+        let solution = solve_robustly(&model, &self.state.specification, &self.state.slack)?;
         Solved::new(model, counts, solution, &self.state.options)
     }
 
@@ -368,6 +370,7 @@ impl TabularExecution {
     /// The same execution for other bounds: solves the model again, from all counts so far. The agent must have them already.
     pub fn rebound(&self, specification: Specification, agent: &mut Agent) -> Result<Self, LearnError> {
         let mut next = self.clone();
+        next.state.slack = negligible(&self.solved.model, &specification, self.state.options.tolerance)?;
         next.state.specification = specification;
         let solved = next.solve_again()?;
         next.follow(solved);
