@@ -235,8 +235,8 @@ class Agent:
         Args:
             rewards: By reward (further keys are ignored), or in the order of the requirements, with or without the
                 objective before them. A missing objective counts as 0.
-            terminated: True if the environment terminated the episode; a tabular policy, whose model is estimated on, does
-                not count the next episode's first observation as the successor then.
+            terminated: True if the environment terminated the episode; a tabular policy, whose model is estimated on,
+                does not count the next episode's first observation as the successor then.
             truncated: True if the episode was cut off.
         """
         return self._native.observe(rewards, terminated, truncated)

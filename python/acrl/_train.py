@@ -341,9 +341,9 @@ def train(*args: Any, **kwargs: Any) -> Policy:  # noqa: D417 (those of Training
             components and keys of ``info``; or a function ``rewards(obs, action, next_obs, reward, info)`` that returns
             a dict or a vector. Default: "reward", "reward0" …, "cost", "terminated", "truncated" and the numbers of
             ``info``.
-        learner: The algorithm. "ppo": proximal policy optimisation. "sac": off-policy, soft actor-critic or, with discrete
-            actions, double Q-learning; needs fewer steps, and more time for each. "tabular": a model learnt by counting
-            and solved exactly, for discrete actions and at most some thousand distinct observations.
+        learner: The algorithm. "ppo": proximal policy optimisation. "sac": off-policy, soft actor-critic or, with
+            discrete actions, double Q-learning; needs fewer steps, and more time for each. "tabular": a model learnt by
+            counting and solved exactly, for discrete actions and at most some thousand distinct observations.
         total_steps: Environment steps, in all environments. The evaluation of the policy takes up to a quarter of
             that on top of it, and several thousand steps at least: it measures whole episodes, and more of them until
             the standard errors are a hundredth of the range of the averages.

@@ -3,7 +3,7 @@
 use acrl::{Agent, BatchMatrix, Error as MethodError, Rng};
 use acrl_exact::Realisation;
 use acrl_learn::ppo::StepResult;
-use acrl_learn::tabular::{EpisodeEnd, TabularExecution, TabularExecutionOptions};
+use acrl_learn::tabular::{TabularExecution, TabularExecutionOptions};
 use acrl_learn::{TabularPolicy, TrainedPolicy};
 
 use crate::Error;
@@ -133,15 +133,7 @@ impl TabularRuns {
     ) -> Result<(), MethodError> {
         let rewards: Vec<Option<f64>> =
             self.rows.iter().map(|row| row.map(|row| result.rewards.at(row, env))).collect();
-        let last: Vec<f64>;
-        let end = if result.terminated[env] {
-            Some(EpisodeEnd::Terminated)
-        } else if result.truncated[env] {
-            last = result.final_observation.column(env).collect();
-            Some(EpisodeEnd::Truncated(Some(&last)))
-        } else {
-            None
-        };
-        self.executions[env].observe(&rewards, end, updated, agent)
+        let ended = result.terminated[env] || result.truncated[env];
+        self.executions[env].observe(&rewards, ended, updated, agent)
     }
 }

@@ -8,6 +8,7 @@ use acrl::{BatchMatrix, EpochLength, Requirement, Rewards, Rng};
 use acrl_app::{
     Control, EpochOption, ExecutionOptions, ExternalRun, Input, PolicyProblem, Run, RunOptions, Stop, run,
 };
+use acrl_learn::ppo::StepResult;
 
 fn policy() -> PolicyProblem {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/python/data/wireless.safetensors");
@@ -43,7 +44,16 @@ fn run_externally(options: &RunOptions, requirements: &[Requirement], runs: usiz
         for (row, reward) in order.iter().enumerate() {
             given.row_mut(row).copy_from_slice(named.row(*reward));
         }
-        external.observe(&given, &vec![true; runs]).unwrap();
+        let (never, made) = (vec![false; runs], vec![true; runs]);
+        let result = StepResult {
+            rewards: &given,
+            observation: &observations,
+            final_observation: &observations,
+            terminated: &never,
+            truncated: &never,
+            mask: &made,
+        };
+        external.observe(&result).unwrap();
         task.score(&named, &mut scored).unwrap();
         first.push(Rewards::new(scored.column(0).collect()).unwrap());
     }

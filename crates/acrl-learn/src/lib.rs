@@ -15,6 +15,8 @@
 //! [`calibrate`] finds, and the [`Coverage`] of its training. The settings of the learners are defined once
 //! ([`settings`]), and read from `[train]` of a problem file ([`TrainSettings`]).
 //!
+//! For environments with few distinct observations, [`tabular`] counts, estimates a model, and solves it exactly.
+//!
 //! For finite problems, [`q_learning`] is Algorithm 1 with a table: Q-learning for all weights at once. It results in a policy
 //! π(s, λ), to be run with [`acrl::execute`]. [`baselines::finite`] has the baselines with exact values.
 //!

@@ -214,7 +214,7 @@ impl TrainedPolicy {
         match self {
             Self::Mlp(policy) => Some(policy.inputs()),
             Self::Sac(policy) => Some(policy.inputs()),
-            Self::Rbf(_) | Self::Snapshots(_) => None,
+            Self::Rbf(_) | Self::Snapshots(_) | Self::Tabular(_) => None,
         }
     }
 
@@ -246,23 +246,13 @@ impl TrainedPolicy {
         }
     }
 
-    /// What a network sees; `None` for policies without one of their own.
-    pub fn inputs(&self) -> Option<&Inputs> {
-        match self {
-            Self::Mlp(policy) => Some(policy.inputs()),
-            Self::Sac(policy) => Some(policy.inputs()),
-            Self::Rbf(_) | Self::Snapshots(_) | Self::Tabular(_) => None,
-        }
-    }
-
     /// Whether it does not depend on λ.
     pub fn ignores_weights(&self) -> bool {
         match self {
             Self::Mlp(policy) => policy.inputs().ignores_weights(),
             Self::Rbf(policy) => policy.ignores_weights(),
             Self::Snapshots(_) => true,
-            Self::Sac(_) => false,
-            Self::Tabular(_) => false,
+            Self::Sac(_) | Self::Tabular(_) => false,
         }
     }
 

@@ -310,6 +310,8 @@ pub(crate) mod tabular {
     pub(crate) const RELAXATION_GROWTH: f64 = 2.0;
     /// ... and so many times: then the whole range has been tried.
     pub(crate) const MOST_RELAXATIONS: usize = 24;
+    /// Bounds are lowered by a negligible slack if prices fall by more than this factor.
+    pub(crate) const STEEP: f64 = 1.5;
     /// Drawn weights of the library times the size of the model: large models get few.
     pub(crate) const LIBRARY_WORK: usize = 1_000_000;
     /// An execution solves its model for the first time after this share of the training's steps, ...
@@ -317,7 +319,7 @@ pub(crate) mod tabular {
     /// ... and after at least this many steps; ...
     pub(crate) const LEAST_RESOLVE: u64 = 1_000;
     /// ... and then each time that its steps have grown by this factor.
-    pub(crate) const RESOLVE_GROWTH: u64 = 2;
+    pub(crate) const RESOLVE_GROWTH: f64 = 1.5;
     /// States that an execution may add until it solves its model again.
     pub(crate) const STATES_ADDED: usize = 1_000;
 }

@@ -106,6 +106,7 @@ fn every_wrong_setting_gets_an_error_of_one_sentence() {
             "learner = 'q_learning'",
             "'learner' in [train] is \"q_learning\", expected ppo, policy_gradient or actor_critic",
         ),
+        ("learner = 'tabular'", "'learner' in [train]: 'tabular' is now 'q_learning'"),
         ("learner = 3", "'learner' in [train] is 3, expected one of ppo"),
         ("method = 'magic'", "'method' in [train] is \"magic\", expected one of a_crl, fixed_weights"),
         ("total_steps = 0", "'total_steps' in [train] is 0, expected a whole number from 1"),
@@ -201,6 +202,7 @@ fn the_reference_page_is_generated_from_the_settings() {
         table::<PolicyGradientConfig>("policy_gradient"),
         table::<ActorCriticConfig>("actor_critic"),
         table::<QLearningConfig>("q_learning (finite problems)"),
+        table::<TabularConfig>("tabular (environments that the caller steps)"),
         table::<BaselineConfig>("Baselines (`method`)"),
     ]
     .join("\n");

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::{Arc, Mutex};
 
 use acrl::{BatchMatrix, DiagnosisInput, EpochLength, Multipliers, Rewards, Rng, VecPolicy as _, Verdict};
-use acrl_learn::tabular::{EpisodeEnd, TabularExecution, TabularExecutionOptions, TabularState};
+use acrl_learn::tabular::{TabularExecution, TabularExecutionOptions, TabularState};
 use acrl_learn::{RewardSample, TrainedPolicy};
 use numpy::{PyArray1, ToPyArray as _};
 use pyo3::exceptions::PyTypeError;
@@ -325,12 +325,7 @@ impl Agent {
         if let Some(tabular) = tabular {
             let named = named(tabular, &values, has_objective);
             let updated = state.observe(values, false)?;
-            let end = match (terminated, truncated) {
-                (true, _) => Some(EpisodeEnd::Terminated),
-                (false, true) => Some(EpisodeEnd::Truncated(None)),
-                (false, false) => None,
-            };
-            tabular.observe(&named, end, updated, &mut state.agent).map_err(input)?;
+            tabular.observe(&named, terminated || truncated, updated, &mut state.agent).map_err(input)?;
             return Ok(updated);
         }
         let updated = state.observe(values, self.policy.is_none() && execution.is_none())?;

@@ -580,6 +580,31 @@ mod tests {
         assert_eq!(feasible.epoch_length(), 1);
     }
 
+    proptest! {
+        /// Whatever plans follow each other, the ledger counts all steps, and its bound holds.
+        #[test]
+        fn revised_plans_keep_the_ledger_open(seed: u64, c in 0.1..0.9f64, plans in 1..6usize) {
+            let mut rng = crate::Rng::new(seed);
+            let mut d = dynamics(c, 0.5, EpochLength::Fixed(7));
+            let mut sum = 0.0;
+            for plan in 0..plans {
+                for _ in 0..50 {
+                    let r = rng.uniform();
+                    sum += r;
+                    feed(&mut d, r);
+                }
+                let n = 50 * (plan + 1);
+                let before = d.shortfalls()[0];
+                let reference = Multipliers::new(vec![3.0 * rng.uniform()]).unwrap();
+                d.revise(reference, 0.1 + rng.uniform(), EpochLength::Fixed(5 + rng.index(20) as u64)).unwrap();
+                prop_assert_eq!(d.certificate().steps, n as u64);
+                prop_assert!((d.averages()[1] - sum / n as f64).abs() < 1e-12);
+                prop_assert!(d.shortfalls()[0] >= c - sum / n as f64 - 1e-9);
+                prop_assert!((d.shortfalls()[0] - before).abs() < 1e-9, "a new plan concedes nothing");
+            }
+        }
+    }
+
     #[test]
     fn schedule_changes_gain_and_length_together_and_keeps_the_deficit() {
         let schedule =

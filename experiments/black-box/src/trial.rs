@@ -176,6 +176,18 @@ pub(crate) fn known(problem: &BlackBox, set: &BoundSet, settings: &Settings) -> 
 }
 
 fn outcome(run: &Run, set: &BoundSet) -> Result<Outcome> {
+    if std::env::var("DETAIL").is_ok() {
+        println!("{:?} optimum {} {:?} {:?}", run.objective, set.optimum, run.executor, run.executor_reason);
+        for s in run.snapshots().iter().step_by(20) {
+            println!("   {s:?}");
+        }
+        for (name, r) in run.report.requirements.iter() {
+            println!(
+                "  {name} bound {} average {} certified {} {:?}",
+                r.bound, r.average, r.certified_shortfall, r.verdict
+            );
+        }
+    }
     let verdicts = run.report.requirements.iter().map(|(_, r)| match r.verdict {
         Verdict::Satisfied => (0, "satisfied"),
         Verdict::WithinTolerance => (1, "within"),

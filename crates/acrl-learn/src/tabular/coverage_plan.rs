@@ -148,10 +148,14 @@ impl CoveragePlan {
             }
         };
         self.backup(counts, state, &mut links);
-        for _ in 0..BACKUPS {
-            let Some(Entry { priority, state }) = links.queue.pop() else { break };
+        let mut left = BACKUPS;
+        while left > 0
+            && let Some(Entry { priority, state }) = links.queue.pop()
+        {
+            // Skipped entries do not count: a resumed training has none.
             if priority == self.priorities[state as usize] {
                 self.backup(counts, state as usize, &mut links);
+                left -= 1;
             }
         }
         let reset = self.reset_value(counts);

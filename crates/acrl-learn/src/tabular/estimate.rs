@@ -4,13 +4,14 @@ use std::ops::ControlFlow;
 
 use acrl::{CsrModel, Error, FiniteCmdp, Requirement, Specification};
 use acrl_exact::{
-    Executable, FiniteTask, Solution, SolveError, SolveOptions, SolveRound, almost_sure_observed, solve,
+    Executable, FiniteTask, Solution, SolveError, SolveOptions, SolveRound, almost_sure_observed, maximise,
+    solve,
 };
 
 use super::Counts;
 use crate::LearnError;
 use crate::tuning::tabular::{
-    GAP, LEAST_RELAXATION, MOST_RELAXATIONS, RELAXATION_GROWTH, RESET_ENTRIES, SOLVE_WORK,
+    GAP, LEAST_RELAXATION, MOST_RELAXATIONS, RELAXATION_GROWTH, RESET_ENTRIES, SOLVE_WORK, STEEP,
 };
 
 /// The maximum-likelihood model of the counts, with a state for each observation.
@@ -171,6 +172,50 @@ pub fn solve_estimate(
         task = whole.with(&relax(&whole.in_model_units(), relaxed)?)?;
     }
     Err(LearnError::Unsolved { states: model.states() })
+}
+
+/// [`solve_estimate`], unless bounds that are lower by a negligible slack have far smaller prices: then it is for those.
+///
+/// Close to infeasible bounds prices are steep, and an error of the estimate that is smaller than any tolerance makes a
+/// solution that pays for it with the objective. The dual dynamics make up for the slack, as far as that is cheap.
+pub(super) fn solve_robustly(
+    model: &FiniteCmdp,
+    specification: &Specification,
+    slack: &[f64],
+) -> Result<EstimatedSolution, LearnError> {
+    let solution = solve_estimate(model, specification)?;
+    let task = FiniteTask::new(model, specification)?;
+    let lower = specification.requirements().iter().zip(slack).map(|(r, slack)| {
+        let bound = r.sign() * (r.c() - slack);
+        Ok(Requirement::new(r.reward(), r.direction(), bound)?.named(r.name()))
+    });
+    let lower = lower.collect::<Result<Vec<_>, Error>>()?;
+    let lower = Specification::new(specification.objective().cloned(), lower)?;
+    let Attempt::Solved(answer) = attempt(&task.with(&lower)?)? else { return Ok(solution) };
+    let size = |answer: &Executable| -> f64 {
+        let prices = answer.multipliers();
+        prices.iter().zip(task.scales()).map(|(l, range)| l * range).sum()
+    };
+    if size(&solution.answer) <= STEEP * size(&answer) {
+        return Ok(solution);
+    }
+    Ok(EstimatedSolution { answer, specification: lower, relaxed: solution.relaxed })
+}
+
+/// Half of the tolerated shortfall of each requirement: what is asked for is measured from the worst average in the model.
+pub(super) fn negligible(
+    model: &FiniteCmdp,
+    specification: &Specification,
+    tolerance: f64,
+) -> Result<Vec<f64>, LearnError> {
+    let task = FiniteTask::new(model, specification)?;
+    let slack = |(i, (bound, range)): (usize, (&f64, &f64))| {
+        let mut weights = vec![0.0; task.len() + 1];
+        weights[i + 1] = -1.0;
+        let worst = maximise(&task, &weights)?.values(&task)?.requirements()[i];
+        Ok(0.5 * acrl::tolerance(tolerance, *bound, *range, Some(worst)))
+    };
+    task.bounds().iter().zip(task.scales()).enumerate().map(slack).collect()
 }
 
 enum Attempt {

@@ -8,8 +8,9 @@ use acrl::{
 use acrl_exact::{ExecutionPlan, FiniteTask, MixtureExecutor, MixtureState, PlanOptions, Realisation};
 use serde::{Deserialize, Serialize};
 
+use super::estimate::{negligible, solve_robustly};
 use super::policy::action_index;
-use super::{Counts, EstimatedSolution, ObservationTable, TabularPolicy, estimate, solve_estimate, split};
+use super::{Counts, EstimatedSolution, ObservationTable, TabularPolicy, estimate, split};
 use crate::LearnError;
 use crate::tuning::tabular::{FIRST_RESOLVE, LEAST_RESOLVE, RESOLVE_GROWTH, STATES_ADDED};
 
@@ -39,6 +40,9 @@ pub struct TabularExecutionOptions {
 /// ([`Agent::revise`]). So an error of the model does not last: with an open end it would otherwise leave a constant share of
 /// it as a shortfall, because deficits are made up for within a share of the steps taken.
 ///
+/// A truncation counts as an end here, other than in training: the averages go on with the next episode, and a policy that
+/// waits until it is cut off would have other averages than the model has.
+///
 /// In a state that the solved model does not have it acts as in the nearest known one, if that was not tried, and else takes
 /// the action that was tried least: until the model is solved again.
 #[derive(Debug, Clone)]
@@ -57,6 +61,8 @@ pub struct TabularState {
     options: TabularExecutionOptions,
     /// What is asked for.
     specification: Specification,
+    /// Shortfall of each requirement that is negligible.
+    slack: Vec<f64>,
     table: ObservationTable,
     counts: Counts,
     /// Counts of the present plan, if they are not those of the policy.
@@ -106,15 +112,6 @@ impl Solved {
     }
 }
 
-/// End of an episode.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum EpisodeEnd<'a> {
-    /// The environment terminated it.
-    Terminated,
-    /// It was cut off; its final observation, if that is known.
-    Truncated(Option<&'a [f64]>),
-}
-
 impl TabularExecution {
     /// Plans the execution of a policy for a specification, which differs from that of the training only in bounds.
     pub fn new(
@@ -122,7 +119,9 @@ impl TabularExecution {
         specification: Specification,
         options: TabularExecutionOptions,
     ) -> Result<Self, LearnError> {
+        let slack = negligible(&*policy.model()?, &specification, options.tolerance)?;
         let state = TabularState {
+            slack,
             table: policy.table().clone(),
             counts: policy.counts().clone(),
             planned: None,
@@ -154,6 +153,7 @@ impl TabularExecution {
         };
         if !counts.into_iter().flatten().all(same)
             || state.counts.states() > state.table.len()
+            || state.slack.len() != state.specification.requirements().len()
             || state.table.width() != policy.table().width()
             || state.planned.as_ref().is_some_and(|planned| planned.states() > state.table.len())
         {
@@ -183,15 +183,11 @@ impl TabularExecution {
     fn solved(policy: &TabularPolicy, state: &TabularState) -> Result<Solved, LearnError> {
         if let Some(planned) = &state.planned {
             let model = Arc::new(estimate(planned, policy.reward_names())?);
-            let solution = solve_estimate(&model, &state.specification)?;
+            let solution = solve_robustly(&model, &state.specification, &state.slack)?;
             return Solved::new(model, planned, solution, &state.options);
         }
         let model = policy.model()?;
-        let solution = if state.specification == *policy.specification() {
-            policy.solution().clone()
-        } else {
-            solve_estimate(&model, &state.specification)?
-        };
+        let solution = solve_robustly(&model, &state.specification, &state.slack)?;
         Solved::new(model, policy.counts(), solution, &state.options)
     }
 
@@ -314,19 +310,19 @@ impl TabularExecution {
     }
 
     /// Takes the rewards of the step, in the order of their [names](Self::reward_names) (`None` where one is not known), and
-    /// how its episode ended. If the agent's epoch has ended with it (`updated`), the next one begins.
+    /// whether its episode ended. If the agent's epoch has ended with it (`updated`), the next one begins.
     ///
     /// At some steps the model is solved again, which takes as long as a solve.
     pub fn observe(
         &mut self,
         rewards: &[Option<f64>],
-        end: Option<EpisodeEnd<'_>>,
+        ended: bool,
         updated: bool,
         agent: &mut Agent,
     ) -> Result<(), Error> {
         self.state.steps += 1;
         if let Some((state, action)) = self.state.taken.take() {
-            if std::mem::replace(&mut self.state.fresh, end.is_some()) {
+            if std::mem::replace(&mut self.state.fresh, ended) {
                 self.state.counts.start(state);
             }
             let pair = state * self.state.counts.actions() + action;
@@ -334,24 +330,19 @@ impl TabularExecution {
             let mean = |i: usize| self.state.counts.mean(pair, i);
             let rewards: Vec<f64> =
                 rewards.iter().enumerate().map(|(i, r)| r.unwrap_or_else(|| mean(i))).collect();
-            match end {
-                None => self.state.waiting = Some((state, action, rewards)),
-                Some(EpisodeEnd::Terminated) => self.state.counts.transition(state, action, &rewards, None),
-                Some(EpisodeEnd::Truncated(None)) => {}
-                Some(EpisodeEnd::Truncated(Some(last))) => {
-                    if let Some(to) = self.state.table.insert(last, self.limit()) {
-                        self.state.counts.transition(state, action, &rewards, Some(to));
-                    }
-                }
+            if ended {
+                self.state.counts.transition(state, action, &rewards, None);
+            } else {
+                self.state.waiting = Some((state, action, rewards));
             }
         } else {
-            self.state.fresh = end.is_some();
+            self.state.fresh = ended;
         }
         if updated {
             self.begin_epoch(agent);
         }
         if self.state.steps >= self.state.next {
-            self.state.next = self.state.next.saturating_mul(RESOLVE_GROWTH);
+            self.state.next = (RESOLVE_GROWTH * self.state.next as f64).ceil() as u64;
             // An estimate that cannot be solved leaves the plan as it is.
             if let Ok(solved) = self.solve_again() {
                 self.follow(solved);
@@ -366,7 +357,7 @@ impl TabularExecution {
     fn solve_again(&self) -> Result<Solved, LearnError> {
         let counts = &self.state.counts;
         let model = Arc::new(estimate(counts, &self.rewards)?);
-        let solution = solve_estimate(&model, &self.state.specification)?;
+        let solution = solve_robustly(&model, &self.state.specification, &self.state.slack)?;
         Solved::new(model, counts, solution, &self.state.options)
     }
 
@@ -379,6 +370,7 @@ impl TabularExecution {
     /// The same execution for other bounds: solves the model again, from all counts so far. The agent must have them already.
     pub fn rebound(&self, specification: Specification, agent: &mut Agent) -> Result<Self, LearnError> {
         let mut next = self.clone();
+        next.state.slack = negligible(&self.solved.model, &specification, self.state.options.tolerance)?;
         next.state.specification = specification;
         let solved = next.solve_again()?;
         next.follow(solved);

@@ -9,7 +9,7 @@
 //!   sweeping (Moore & Atkeson 1993), in turns with policies that are optimal in the model for random weights, so that data
 //!   are where solutions are.
 //! - **Episodes.** After a termination the next episode begins in a state of one shared distribution, to which all episodes
-//!   contribute. A truncation is not part of the model: it is a transition to the final observation.
+//!   contribute. A truncation in training is not part of the model: it is a transition to the final observation.
 //! - **Suitability.** [`Tabular::suitability`] measures whether a table is the right thing: states, steps per pair, new
 //!   states, and the difference of the model's claims from what was measured, which shows hidden states.
 //!
@@ -31,7 +31,7 @@ mod suitability;
 pub use config::TabularConfig;
 pub use counts::Counts;
 pub use estimate::{EstimatedSolution, estimate, solve_estimate};
-pub use execution::{EpisodeEnd, TabularExecution, TabularExecutionOptions, TabularState};
+pub use execution::{TabularExecution, TabularExecutionOptions, TabularState};
 pub use observations::ObservationTable;
 pub use policy::TabularPolicy;
 pub use suitability::Suitability;
