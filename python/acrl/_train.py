@@ -151,6 +151,8 @@ class Training:
         self._seed = _seed(seed)
         self._checkpoint_every = float(checkpoint_every)
         self._callback, self._show_progress = callback, should_show(progress)
+        if num_envs is None and learner == "sac" and not hasattr(env, "num_envs"):
+            num_envs = 1  # one gradient step for each step of a single environment, as in Stable-Baselines3
         self._envs = EnvBatch(env, self._reward_names, num_envs=num_envs, rewards=rewards, seed=self._seed % 2**31)
         self._evaluation_steps = 0
         self._complete = False
@@ -348,7 +350,7 @@ def train(*args: Any, **kwargs: Any) -> Policy:  # noqa: D417 (those of Training
             that on top of it, and several thousand steps at least: it measures whole episodes, and more of them until
             the standard errors are a hundredth of the range of the averages.
         seed: Seed of all randomness. The result is reproducible if the environment is.
-        num_envs: Copies of the environment; default 16.
+        num_envs: Copies of the environment; default 16, and 1 with "sac".
         scales: Ranges of the rewards' averages by name, the units in which rewards are weighed against each other;
             default: measured.
         out_dir: Folder for events, metrics (also for TensorBoard) and checkpoints.
