@@ -34,6 +34,9 @@ struct Args {
     /// Only this kind of problems.
     #[arg(long)]
     kind: Option<String>,
+    /// States of random problems.
+    #[arg(long)]
+    states: Option<usize>,
     /// Seed of training and execution.
     #[arg(long, default_value_t = 0)]
     run_seed: u64,
@@ -62,7 +65,7 @@ fn main() -> Result<()> {
     let kinds = (0..KINDS.len()).filter(|kind| args.kind.as_deref().is_none_or(|name| name == KINDS[*kind]));
     for kind in kinds {
         for seed in args.seed..args.seed + args.draws {
-            let problem = draw(kind, seed)?;
+            let problem = draw(kind, seed, args.states)?;
             let sets = bounds::sets(&problem)?;
             let start = ProcessTime::now();
             let trained = trial::train(&problem, &sets[0].specification, &settings)?;

@@ -21,8 +21,8 @@ pub(crate) struct BlackBox {
 /// The kinds of problems.
 pub(crate) const KINDS: [&str; 6] = ["inventory", "queue", "machines", "battery", "pacing", "random"];
 
-/// Draws a problem.
-pub(crate) fn draw(kind: usize, seed: u64) -> Result<BlackBox, ModelError> {
+/// Draws a problem; `states` is the size of a random one.
+pub(crate) fn draw(kind: usize, seed: u64, states: Option<usize>) -> Result<BlackBox, ModelError> {
     let mut rng = Rng::stream(seed, kind as u64);
     let rng = &mut rng;
     let mut problem = match kind {
@@ -31,7 +31,7 @@ pub(crate) fn draw(kind: usize, seed: u64) -> Result<BlackBox, ModelError> {
         2 => machines(rng)?,
         3 => battery(rng)?,
         4 => pacing(rng)?,
-        _ => random(rng)?,
+        _ => random(rng, states)?,
     };
     problem.name = format!("{}-{seed}", KINDS[kind]);
     Ok(problem)
@@ -227,8 +227,9 @@ fn pacing(rng: &mut Rng) -> Result<BlackBox, ModelError> {
 }
 
 /// Random transitions and rewards.
-fn random(rng: &mut Rng) -> Result<BlackBox, ModelError> {
+fn random(rng: &mut Rng, size: Option<usize>) -> Result<BlackBox, ModelError> {
     let (states, actions) = (whole(20, 200, rng), whole(2, 4, rng));
+    let states = size.unwrap_or(states);
     let mut model = FiniteCmdp::builder(["r0", "r1", "r2"]);
     (0..states).for_each(|s| _ = model.state(s.to_string()));
     for s in 0..states {

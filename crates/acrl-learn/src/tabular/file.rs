@@ -97,7 +97,7 @@ impl TabularPolicy {
         let name = |name: &str| format!("{prefix}{name}");
         let counts = |counts: Vec<f64>| {
             let count = |x: f64| {
-                let whole = x >= 0.0 && x <= 9_007_199_254_740_992.0 && x.fract() == 0.0;
+                let whole = (0.0..=9_007_199_254_740_992.0).contains(&x) && x.fract() == 0.0;
                 if whole { Ok(x as u64) } else { Err(wrong(format!("a count is {x}"))) }
             };
             counts.into_iter().map(count).collect::<Result<Vec<u64>, _>>()
