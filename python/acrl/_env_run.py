@@ -70,9 +70,7 @@ def run_in(
         while not over:
             step = envs.step(run.act(obs))
             obs = step.observations
-            over = run.observe(
-                step.rewards, obs, step.final_observations, step.terminated, step.truncated, step.mask
-            )
+            over = run.observe(step.rewards, obs, step.final_observations, step.terminated, step.truncated, step.mask)
     finally:
         envs.close()
     shown = {"env": env if isinstance(env, str) else None, "requirements": requirements or None, **given}

@@ -6,10 +6,9 @@ import pickle
 from pathlib import Path
 from typing import Any
 
+import acrl
 import numpy as np
 import pytest
-
-import acrl
 
 gym = pytest.importorskip("gymnasium")
 
