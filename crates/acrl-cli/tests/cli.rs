@@ -146,8 +146,8 @@ fn run_says_how_good_the_objective_is() {
     assert!(output.contains("the optimum is 0.54343, gap "), "{output}");
     assert!(output.contains("A change of policy takes about 1,055 steps here"), "{output}");
     // Too short for the requirements: better than the optimum, and why.
-    let (object, _) = json("run power --steps 20000");
-    let output = text("run power --steps 20000");
+    let (object, _) = json("run power --steps 2000");
+    let output = text("run power --steps 2000");
     assert!(number(&object["objective"]["gap"]) < 0.0, "{object}");
     assert!(output.contains("better because queue is ") && output.contains(" short"), "{output}");
 }

@@ -119,7 +119,7 @@ fn a_policy_that_cannot_mix_is_executed_by_its_library() {
     let task = VecTask::new(&line, specification).unwrap();
     let library = evaluate_library(&task, &mut Undecided, 0).unwrap();
     let results = calibrate(&task, &mut Undecided, &library, 0).unwrap();
-    assert_eq!(results[0].defaults.executor, Executor::Library);
+    assert_eq!(results[0].defaults.executor, Executor::TimeSharing);
     assert!(results[0].shortfall == 0.0, "{results:?}");
     let by_policy = results.iter().find(|way| way.defaults.executor == Executor::Policy).unwrap();
     assert!(by_policy.shortfall > 0.0 || by_policy.objective < results[0].objective, "{results:?}");

@@ -363,13 +363,11 @@ impl Planner<'_, '_> {
         let negligible = SWITCHING_LOSS * worth.max(SWITCHING_LOSS * task.objective_scale());
         let mut steps = (self.lagrangian(transients) / negligible).max(for_turns(planned));
         for i in 1..=task.len() {
-            let of_mixture = || planned.values.iter().zip(&planned.weights).filter(|(_, w)| **w > 0.0);
-            let (least, most) = of_mixture()
-                .fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), (v, _)| {
-                    (least.min(v[i]), most.max(v[i]))
-                });
-            if most > least {
-                steps = steps.max(transients[i].abs() / (TRANSIENT_SHARE * (most - least)));
+            // Twice the mean deviation of the averages in the mixture: the range, if there are two equal shares.
+            let of_mixture = planned.values.iter().zip(&planned.weights);
+            let spread = 2.0 * of_mixture.map(|(v, w)| w * (v[i] - optimum[i]).abs()).sum::<f64>();
+            if spread > 0.0 {
+                steps = steps.max(transients[i].abs() / (TRANSIENT_SHARE * spread));
             }
         }
         steps
