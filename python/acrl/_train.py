@@ -124,7 +124,7 @@ class Training:
         checkpoint_every: float = 60.0,
         callback: Callable[[Iteration], object] | None = None,
         progress: bool | None = None,
-        settings: Settings | None = None,
+        settings: Settings | Mapping[str, Any] | None = None,
     ) -> None:
         self._objective = as_objective(objective)
         self._required = as_requirements(requirements)
@@ -361,7 +361,8 @@ def train(*args: Any, **kwargs: Any) -> Policy:  # noqa: D417 (those of Training
         callback: Called with every `Iteration`; the training stops if it returns False.
         progress: Show a progress bar on standard error, that of tqdm if it is installed; default: in a terminal or a
             notebook.
-        settings: Hyperparameters, see `Settings`.
+        settings: Hyperparameters: `Settings` of "ppo"; those of the others are listed in
+            docs/training-settings.md.
     """
     with Training(*args, **kwargs) as training:
         return training.run()
@@ -398,12 +399,10 @@ def _seed(seed: int) -> int:
 
 
 def _validated_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings with known names; their values are checked by the learner."""
+    """Settings without former names; names and values are checked by the learner."""
     for name, value in settings.items():
         if name in _former_names.SETTINGS:
             raise UnknownNameError(f"settings: '{name}' is now '{_former_names.SETTINGS[name]}'")
-        if name not in Settings.__annotations__:
-            raise UnknownNameError(f"settings: unknown '{name}', expected {', '.join(Settings.__annotations__)}")
         if name in _former_names.VALUES:
             reject_renamed_value(name, value)
     return dict(settings)

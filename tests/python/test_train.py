@@ -305,7 +305,7 @@ def test_bad_training_arguments_are_refused() -> None:
     wrong(acrl.InputError, "scale of 'red' is nan", scales={"red": float("nan")})
     wrong(acrl.UnknownNameError, "settings: unknown 'lr'", settings={"lr": 0.1})
     wrong(acrl.InputError, "'gamma' is 1.5", settings={"gamma": 1.5})
-    wrong(acrl.InputError, "settings", settings={"hidden_sizes": "64"})
+    wrong(acrl.InputError, "'hidden_sizes' is \"64\", expected a list", settings={"hidden_sizes": "64"})
     wrong(acrl.InputError, "'resume'", if_exists="append")
     wrong(acrl.InputError, "without out_dir", if_exists="resume")
 
