@@ -34,7 +34,7 @@ pub struct PolicyCheckReport {
     pub slack: f64,
     /// The same with all averages two standard errors worse.
     pub slack_cautious: f64,
-    /// Requirements that are in conflict with each other, or out of reach; `null` if there is a feasible mixture.
+    /// Irreducible set of requirements in conflict; absent if there is a feasible mixture.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub conflict: Option<Vec<String>>,
     /// What is known of each requirement.
@@ -129,18 +129,9 @@ pub(crate) fn check_policy(
     let shares =
         best.as_ref().map(|best| best.weights.clone()).or_else(|| game.as_ref().map(|g| g.weights.clone()));
     let shares = shares.unwrap_or_default();
-    let conflict = match (&best, &game) {
-        (None, Some(game)) => {
-            let hard = game
-                .prices
-                .iter()
-                .zip(&scales[1..])
-                .zip(&names)
-                .filter(|((price, scale), _)| *price * *scale > 1e-6);
-            Some(hard.map(|(_, name)| name.clone()).collect())
-        }
-        _ => None,
-    };
+    let conflict = best.is_none().then(|| {
+        irreducible_conflict(&measured, &bounds).into_iter().map(|i| names[i].clone()).collect::<Vec<_>>()
+    });
     let requirements = task.specification().requirements().iter().enumerate().map(|(i, requirement)| {
         let better = |a: &&LibraryEntry, b: &&LibraryEntry| a.values[i + 1].total_cmp(&b.values[i + 1]);
         let (top, bottom) = (library.entries.iter().max_by(better), library.entries.iter().min_by(better));
@@ -196,6 +187,26 @@ pub(crate) fn check_policy(
                 .filter(|_| task.has_objective()),
         },
     })
+}
+
+/// Requirements that no mixture meets together, none of which can be left out (deletion filter; Chinneck 2008).
+fn irreducible_conflict(values: &[Vec<f64>], bounds: &[f64]) -> Vec<usize> {
+    let feasible = |of: &[usize]| {
+        let vectors: Vec<Vec<f64>> = values
+            .iter()
+            .map(|v| std::iter::once(v[0]).chain(of.iter().map(|&i| v[i + 1])).collect())
+            .collect();
+        let bounds: Vec<f64> = of.iter().map(|&i| bounds[i]).collect();
+        best_mixture(&vectors, &bounds).is_some()
+    };
+    let mut conflict: Vec<usize> = (0..bounds.len()).collect();
+    for i in 0..bounds.len() {
+        let without: Vec<usize> = conflict.iter().copied().filter(|&k| k != i).collect();
+        if !feasible(&without) {
+            conflict = without;
+        }
+    }
+    conflict
 }
 
 /// V₀ … V_m of an entry, so many standard errors better.

@@ -79,7 +79,12 @@ fn print_policy(report: &PolicyCheckReport, output: &mut Output) {
         ));
     }
     if report.mixture.len() > 1 {
-        output.line(styled(FAINT, "by switching between"));
+        let what = if report.feasible {
+            "by switching between"
+        } else {
+            "the best slack is that of switching between"
+        };
+        output.line(styled(FAINT, what));
     }
     for part in &report.mixture {
         let values: Vec<String> = part.values.iter().map(|(n, v)| format!("{n} {}", number(*v, 4))).collect();
