@@ -8,8 +8,7 @@ from typing import Any, Literal
 
 import acrl
 import pytest
-
-from tests.python.test_train import WANTED, Fields, run
+from test_train import WANTED, Fields, run
 
 Learner = Literal["ppo", "sac", "tabular"]
 
