@@ -209,7 +209,7 @@ fn irreducible_conflict(values: &[Vec<f64>], bounds: &[f64]) -> Vec<usize> {
     conflict
 }
 
-/// V₀ … V_m of an entry, so many standard errors better.
+/// V₀ … V_m of an entry, better by a number of standard errors.
 fn moved(entry: &LibraryEntry, errors: f64) -> Vec<f64> {
     let error = |i: usize| entry.errors.get(i).copied().unwrap_or(0.0);
     entry.values.iter().enumerate().map(|(i, value)| value + errors * error(i)).collect()

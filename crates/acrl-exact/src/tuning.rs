@@ -144,8 +144,6 @@ pub(crate) const SHORTEST_TURN: f64 = 2.0;
 pub(crate) const ROUNDS: usize = 3;
 /// Execution without a known end: epochs start with at most this many steps.
 pub(crate) const OPEN_ENDED_LONGEST: u64 = 20_000;
-/// Execution with a known end: an epoch's share of all steps, where policies take turns.
-pub(crate) const HORIZON_SHARE: f64 = 1.0;
 /// Execution: policies are not combined if corrections then take this many times as long.
 pub(crate) const SLOW_MIXING: f64 = 4.0;
 /// Execution: by how much changes of policy may shift the shares, if longer epochs are to gain nothing.

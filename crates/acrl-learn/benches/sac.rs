@@ -58,7 +58,7 @@ impl Noise {
     }
 }
 
-/// CPU seconds of a step with so many gradient steps.
+/// CPU seconds of a step with this number of gradient steps.
 fn seconds(action: &[ExternalAction], settings: &SacConfig, gradient_steps: usize) -> f64 {
     let settings = SacConfig { gradient_steps: Some(gradient_steps), ..settings.clone() };
     let mut noise = Noise::new(action.to_vec(), settings);

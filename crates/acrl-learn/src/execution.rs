@@ -123,7 +123,7 @@ impl PolicyFile {
         run.epoch = run.epoch.or_else(|| Some(self.epoch(executor, Some(run.steps), run.tolerance, task)));
     }
 
-    /// T₀ of an execution of so many steps, or without a planned end; a share of what is asked is tolerated.
+    /// T₀ of an execution of `steps` steps, or without a planned end; `tolerance` is a share of what is asked.
     pub fn epoch(
         &self,
         executor: Executor,

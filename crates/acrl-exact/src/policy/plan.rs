@@ -5,7 +5,7 @@ use acrl::EpochSchedule;
 use super::planner::plan_component;
 use super::{Executable, SETTLE};
 use crate::tolerances::{FEASIBILITY, LEAST_ASKED, MIN_WEIGHT};
-use crate::tuning::{HORIZON_SHARE, LONGEST_SHARE, PENALTY, SHORTEST_EPOCH, SHORTEST_SHARE};
+use crate::tuning::{LONGEST_SHARE, PENALTY, SHORTEST_EPOCH, SHORTEST_SHARE};
 use crate::{FiniteTask, SolveError};
 
 /// How a mixture of deterministic policies is realised.
@@ -133,7 +133,7 @@ impl ExecutionPlan {
 
     /// Number of steps from which on changes of policy cost next to nothing.
     pub fn sufficient_steps(&self) -> u64 {
-        (self.schedule.sufficient as f64 / HORIZON_SHARE) as u64
+        self.schedule.sufficient
     }
 
     /// How the mixture is realised: in the component where the agent most probably ends, if there are several.
@@ -261,7 +261,7 @@ impl PlannedComponent {
     fn share(&self, options: &PlanOptions<'_>) -> f64 {
         let groups = self.groups(&self.weights);
         if options.steps.is_some() {
-            return HORIZON_SHARE;
+            return 1.0;
         }
         // While one group takes its turn the others' rewards are missing.
         let optimum = mixed(&self.values, &self.weights);

@@ -153,7 +153,7 @@ impl Drawn {
 }
 
 impl Actor {
-    /// An actor with so many inputs and parts of an action. The entropy coefficient is learnt unless given.
+    /// An actor with these numbers of inputs and parts of an action. The entropy coefficient is learnt unless given.
     pub(super) fn new(
         (inputs, parts): (usize, usize),
         hidden: &[usize],

@@ -31,7 +31,7 @@ struct Scratch {
 }
 
 impl AverageReward {
-    /// Average rewards of so many heads, as functions of so many inputs.
+    /// Average rewards by head, as functions of the inputs; numbers of both are given.
     pub(super) fn new(inputs: usize, heads: usize, rng: &mut Rng) -> Result<Self, LearnError> {
         let shape = [inputs, AVERAGE_REWARD_HIDDEN, heads];
         // ρ is 0 before anything is known of it.

@@ -39,7 +39,7 @@ impl Scratch {
 }
 
 impl TwinCritic {
-    /// Critics with so many inputs and outputs.
+    /// Critics with these numbers of inputs and outputs.
     pub(super) fn new(
         (inputs, outputs): (usize, usize),
         hidden: &[usize],

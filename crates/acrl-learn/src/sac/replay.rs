@@ -86,7 +86,7 @@ impl TryFrom<Stored> for ReplayBuffer {
 }
 
 impl ReplayBuffer {
-    /// An empty buffer for so many transitions.
+    /// An empty buffer for at most `capacity` transitions.
     pub(super) fn new(layout: Layout, capacity: usize) -> Self {
         Self { layout, capacity: capacity.max(1), oldest: 0, data: Vec::new() }
     }

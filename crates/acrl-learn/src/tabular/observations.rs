@@ -83,7 +83,7 @@ impl From<ObservationTable> for Rows {
 }
 
 impl ObservationTable {
-    /// An empty table of observations with so many numbers.
+    /// An empty table of observations of `width` numbers.
     pub fn new(width: usize) -> Self {
         Self { rows: Rows { width, ..Rows::default() }, slots: vec![0; 64] }
     }
