@@ -308,7 +308,7 @@ pub(crate) mod tabular {
     pub(crate) const LEAST_RELAXATION: f64 = 1e-5;
     /// ... by this factor more each time that the solver cannot say how much is missing, ...
     pub(crate) const RELAXATION_GROWTH: f64 = 2.0;
-    /// ... and so many times: then the whole range has been tried.
+    /// ... and at most this number of times: then the whole range has been tried.
     pub(crate) const MOST_RELAXATIONS: usize = 24;
     /// Bounds are lowered by a negligible slack if prices fall by more than this factor.
     pub(crate) const STEEP: f64 = 1.5;
