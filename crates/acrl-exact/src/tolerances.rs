@@ -104,3 +104,5 @@ pub(crate) const SAME_POLICY: f64 = 1e-9;
 /// Lead home: the cost of a step on the way to a recurrent class, as a share of the range of the Lagrangian. It breaks
 /// ties in favour of the shorter way.
 pub(crate) const LEAD_HOME_COST: f64 = 1e-4;
+/// Execution: the smallest probability of a shortfall for which a margin is kept.
+pub(crate) const LEAST_SHORTFALL_ODDS: f64 = 1e-4;

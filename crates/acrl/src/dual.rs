@@ -605,10 +605,18 @@ mod tests {
         }
     }
 
+    const OPEN_ENDED: EpochSchedule = EpochSchedule {
+        start: 10,
+        sufficient: 1000,
+        share: 0.1,
+        horizon: None,
+        correction_time: None,
+        change_correction_time: 0.0,
+    };
+
     #[test]
     fn schedule_changes_gain_and_length_together_and_keeps_the_deficit() {
-        let schedule =
-            EpochSchedule { start: 10, sufficient: 1000, share: 0.1, horizon: None, correction_time: None };
+        let schedule = OPEN_ENDED;
         let d = dynamics(0.5, 1.0, EpochLength::Scheduled(schedule));
         let mut d = d.with_reference(Multipliers::new(vec![2.0]).unwrap()).unwrap();
         for i in 0..1000 {
@@ -627,8 +635,7 @@ mod tests {
 
     #[test]
     fn replanned_dynamics_keep_the_total_deficit_and_the_steps() {
-        let schedule =
-            EpochSchedule { start: 10, sufficient: 1000, share: 0.1, horizon: None, correction_time: None };
+        let schedule = OPEN_ENDED;
         let reference = |l: f64| Multipliers::new(vec![l]).unwrap();
         let d = dynamics(0.5, 1.0, EpochLength::Scheduled(schedule));
         let mut d = d.with_reference(reference(2.0)).unwrap();
@@ -654,13 +661,7 @@ mod tests {
             (1..50u64).prop_map(EpochLength::Fixed),
             (1..50u64).prop_map(EpochLength::Auto),
             schedule.prop_map(|(start, sufficient, share, horizon)| {
-                EpochLength::Scheduled(EpochSchedule {
-                    start,
-                    sufficient,
-                    share,
-                    horizon,
-                    correction_time: None,
-                })
+                EpochLength::Scheduled(EpochSchedule { start, sufficient, share, horizon, ..OPEN_ENDED })
             }),
         ]
     }

@@ -39,7 +39,7 @@ impl EpochLength {
 ///   κ = tolerance/a no more than the tolerance. Up to step n there are at most (1 + 1/ε)(1 + ln(n/s)) epochs
 ///   from step s = `start`/κ on, so that epochs which cost d each lose O(d ln n/n) of the objective on average.
 /// - with a horizon of N steps it is the same with N for t, until the end comes closer: then half of what remains, or
-///   all but what it takes to correct chance, [`RESERVE`](Self::RESERVE)·√(τ R) of R steps that remain, if that is
+///   all but what it takes to correct chance, [`RESERVE`](Self::RESERVE)·√(τ R + χ²) of R steps that remain, if that is
 ///   less; but at least `start`. So the last epochs correct what the earlier ones have missed, and N is the end of an
 ///   epoch. There are at most 2/ε + log₂(N/`start`) + 3 epochs.
 ///
@@ -60,6 +60,9 @@ pub struct EpochSchedule {
     /// τ, where it is known: the steps within which the standard deviation of their rewards can be made up for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub correction_time: Option<f64>,
+    /// χ: the steps within which the standard deviation of what the changes of one epoch miss can be made up for.
+    #[serde(default)]
+    pub change_correction_time: f64,
 }
 
 impl EpochSchedule {
@@ -81,7 +84,8 @@ impl EpochSchedule {
             Some(horizon) if step < horizon => {
                 let remaining = horizon - step;
                 let reserve = self.correction_time.map_or(f64::INFINITY, |time| {
-                    (Self::RESERVE * (time.max(1.0) * remaining as f64).sqrt()).max(start as f64)
+                    let variance = time.max(1.0) * remaining as f64 + self.change_correction_time.powi(2);
+                    (Self::RESERVE * variance.sqrt()).max(start as f64)
                 });
                 let corrected = remaining.saturating_sub(reserve.ceil().min(u64::MAX as f64) as u64);
                 let length = share(horizon).min(corrected.max(remaining / 2)).max(start);
@@ -104,6 +108,9 @@ impl EpochSchedule {
     pub(crate) fn check(&self) -> Result<(), Error> {
         if self.correction_time.is_some_and(|time| !(time >= 0.0 && time.is_finite())) {
             positive("the correction time of an epoch", self.correction_time.unwrap_or(f64::NAN))?;
+        }
+        if !(self.change_correction_time >= 0.0 && self.change_correction_time.is_finite()) {
+            positive("the correction time of a change", self.change_correction_time)?;
         }
         positive("the share of an epoch", self.share).map(|_| ())
     }
@@ -187,9 +194,11 @@ mod tests {
         #[test]
         fn epochs_with_a_horizon_end_at_it(
             start in 1..500u64, sufficient in 0..5000u64, share in 0.001..1.0f64, horizon in 1..100_000u64,
-            correction_time in prop::option::of(0.0..1000.0f64)
+            correction_time in prop::option::of(0.0..1000.0f64), change_correction_time in 0.0..1000.0f64
         ) {
-            let schedule = EpochSchedule { start, sufficient, share, horizon: Some(horizon), correction_time };
+            let schedule = EpochSchedule {
+                start, sufficient, share, horizon: Some(horizon), correction_time, change_correction_time
+            };
             let (mut step, mut epochs) = (0, 0.0);
             while step < horizon {
                 let length = schedule.length(step, step);
@@ -208,7 +217,9 @@ mod tests {
         fn epochs_without_a_horizon_grow_in_proportion(
             start in 1..500u64, sufficient in 0..5000u64, share in 0.001..0.5f64
         ) {
-            let schedule = EpochSchedule { start, sufficient, share, horizon: None, correction_time: None };
+            let schedule = EpochSchedule {
+                start, sufficient, share, horizon: None, correction_time: None, change_correction_time: 0.0
+            };
             let (mut step, mut epochs, mut since) = (0u64, 0.0, None);
             while step < 10_000_000 {
                 let length = schedule.length(step, step);

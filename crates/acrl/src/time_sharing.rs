@@ -179,6 +179,7 @@ impl TimeSharing {
             share: if steps.is_some() { Self::HORIZON_SHARE } else { share },
             horizon: steps,
             correction_time: None,
+            change_correction_time: 0.0,
         };
         let Some(best) = library.optimum(bounds) else {
             return schedule(shortest as f64, f64::MAX, Self::OPEN_ENDED_SHARES.0);

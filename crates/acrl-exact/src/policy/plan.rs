@@ -73,6 +73,8 @@ pub(super) struct PlannedComponent {
     pub(super) sufficient: u64,
     /// Steps within which the standard deviation of their rewards can be made up for; infinite if that is not known.
     pub(super) correction_time: f64,
+    /// Steps within which the standard deviation of what the changes of an epoch miss can be made up for.
+    pub(super) change_correction_time: f64,
     /// Probability that the agent ends here.
     pub(super) mass: f64,
 }
@@ -84,11 +86,6 @@ impl ExecutionPlan {
         answer: &Executable,
         options: &PlanOptions<'_>,
     ) -> Result<Self, SolveError> {
-        let mut policies = answer.policies.clone();
-        let mut components = Vec::new();
-        for (number, component) in answer.components.iter().enumerate() {
-            components.push(plan_component(task, answer, component, number, &mut policies, options)?);
-        }
         let multipliers = answer.multipliers();
         let scaled = multipliers.iter().zip(task.scales()).map(|(l, r)| l * r / task.objective_scale());
         // Relative to what is asked, as verdicts are.
@@ -96,13 +93,26 @@ impl ExecutionPlan {
             let asked = task.bounds()[i].abs().clamp(LEAST_ASKED * task.scales()[i], task.scales()[i]);
             PENALTY * (multipliers[i] + task.objective_scale() / asked)
         };
-        let prices = (0..task.len()).map(price).collect();
+        let prices: Vec<f64> = (0..task.len()).map(price).collect();
+        let mut policies = answer.policies.clone();
+        let mut components = Vec::new();
+        for (number, component) in answer.components.iter().enumerate() {
+            components.push(plan_component(
+                task,
+                answer,
+                component,
+                number,
+                &mut policies,
+                (options, &prices),
+            )?);
+        }
         let least = scaled.filter(|l| *l > FEASIBILITY).fold(f64::INFINITY, f64::min);
         let start = components.iter().map(|c| c.start).max().unwrap_or(SHORTEST_EPOCH);
         let share = components.iter().map(|c| c.share(options)).fold(f64::INFINITY, f64::min);
         let sufficient = components.iter().map(|c| c.sufficient).max().unwrap_or(start);
         let correction_time =
             components.iter().map(|c| c.correction_time).reduce(f64::max).filter(|t| t.is_finite());
+        let change_correction_time = components.iter().map(|c| c.change_correction_time).fold(0.0, f64::max);
         Ok(Self {
             components,
             component_of: answer.component_of.clone(),
@@ -112,7 +122,14 @@ impl ExecutionPlan {
             prices,
             multipliers,
             step_size: least.min(acrl::AgentBuilder::STEP_SIZE),
-            schedule: EpochSchedule { start, sufficient, share, horizon: options.steps, correction_time },
+            schedule: EpochSchedule {
+                start,
+                sufficient,
+                share,
+                horizon: options.steps,
+                correction_time,
+                change_correction_time,
+            },
         })
     }
 

@@ -8,7 +8,7 @@ use super::{Executable, ExecutableComponent, PlanOptions, Realisation};
 use crate::almost_sure::restrict;
 use crate::evaluation::chain::Chain;
 use crate::pricing::maximise_from;
-use crate::tolerances::{BINDING, LEAD_HOME_COST, SAME_POLICY};
+use crate::tolerances::{BINDING, LEAD_HOME_COST, LEAST_SHORTFALL_ODDS, SAME_POLICY};
 use crate::tuning::{
     CORE_SHARE, CORRECTION_PRICES, LARGE_FOR_CORRECTIONS, LONGEST_CYCLE, OPEN_ENDED_LONGEST, PLANNED_STATES,
     SHORTEST_EPOCH, SLOW_MIXING, SWITCHING_LOSS, TRANSIENT_SHARE, UNPLANNED_BASE, UNPLANNED_PER_SIDE,
@@ -23,7 +23,7 @@ pub(super) fn plan_component(
     component: &ExecutableComponent,
     number: usize,
     policies: &mut Vec<Vec<u32>>,
-    options: &PlanOptions<'_>,
+    (options, prices): (&PlanOptions<'_>, &[f64]),
 ) -> Result<PlannedComponent, SolveError> {
     let n = task.model().states();
     if n > PLANNED_STATES {
@@ -32,7 +32,7 @@ pub(super) fn plan_component(
     if answer.component_of.is_empty() {
         let actions = |j: usize| policies[j].iter().map(|&a| a as usize).collect();
         let start = (0..component.weights.len()).map(actions).collect();
-        let (planned, all) = Planner { task, model: task.model(), component }.plan(start, options)?;
+        let (planned, all) = Planner { task, model: task.model(), component, prices }.plan(start, options)?;
         for (j, policy) in all.iter().enumerate() {
             let actions = policy.actions.iter().map(|&a| a as u32).collect();
             if j == policies.len() { policies.push(actions) } else { policies[j] = actions }
@@ -45,7 +45,8 @@ pub(super) fn plan_component(
     let position = |i: usize, a: u32| kept[i].iter().position(|&k| k == a).unwrap_or(0);
     let actions = |j: usize| states.iter().enumerate().map(|(i, &s)| position(i, policies[j][s])).collect();
     let start = (0..component.weights.len()).map(actions).collect();
-    let (mut planned, all) = Planner { task: &restricted, model: &model, component }.plan(start, options)?;
+    let (mut planned, all) =
+        Planner { task: &restricted, model: &model, component, prices }.plan(start, options)?;
     for (j, policy) in all.iter().enumerate() {
         if j == policies.len() {
             policies.push(vec![0; n]);
@@ -85,6 +86,7 @@ impl PlannedComponent {
             start: SHORTEST_EPOCH,
             sufficient: u64::MAX,
             correction_time: f64::INFINITY,
+            change_correction_time: 0.0,
             mass: component.mass,
         }
     }
@@ -95,6 +97,8 @@ struct Planner<'a, 't> {
     task: &'a FiniteTask<'t>,
     model: &'t FiniteCmdp,
     component: &'a ExecutableComponent,
+    /// What a shortfall may cost of the objective, by requirement.
+    prices: &'a [f64],
 }
 
 /// Deterministic policy of a plan.
@@ -108,6 +112,9 @@ struct Planned {
     deviations: Vec<f64>,
     /// Bias of r₀ … r_m, 0 on average over the long run.
     biases: Vec<Vec<f64>>,
+    /// Excess variance of the sum of each requirement's reward from each state on, beside that of the long run: the bias
+    /// of the variance of r(s) + h(s') − h(s).
+    excess_variances: Vec<Vec<f64>>,
     chain: Chain,
 }
 
@@ -143,13 +150,20 @@ impl Planner<'_, '_> {
             }
         }
         planned.transients = transients(&all);
-        let transients = of_epoch(&planned, self.task.len());
+        let transients = of_epoch(&planned, &planned.transients);
+        let of_changes = of_epoch(&planned, &change_variances(&all));
+        let of_changes: Vec<f64> = of_changes.iter().map(|v| v.max(0.0).sqrt()).collect();
         let times = self.correction_times(&planned, &deviations);
         planned.start = shortest(&planned, options);
         planned.sufficient = self.sufficient(&planned, &transients).ceil().min(1e18) as u64;
         planned.correction_time = times.iter().copied().fold(0.0, f64::max);
+        planned.change_correction_time =
+            self.correction_times(&planned, &of_changes).into_iter().fold(0.0, f64::max).sqrt();
         for (i, time) in times.into_iter().enumerate() {
-            planned.margin[i] = deviations[i] * time.max(planned.start as f64).sqrt();
+            let odds = self.shortfall_odds(i);
+            let deviation = deviations[i] * time.max(planned.start as f64).sqrt();
+            let of_changes = (-odds.ln() - 1.0).max(0.0) * of_changes[i];
+            planned.margin[i] = (normal_quantile(odds) * deviation).hypot(of_changes);
         }
         planned.missing = transients;
         Ok((planned, all))
@@ -194,7 +208,7 @@ impl Planner<'_, '_> {
         let way = WayHome { model, class: &class, costs: &costs, worth: &worth, price: step };
         let before = actions.clone();
         way.lead(&mut actions);
-        let (chain, biases) = if actions == before {
+        let (chain, biases): (Chain, Vec<Vec<f64>>) = if actions == before {
             (chain, terms.into_iter().map(|(_, h)| h).collect())
         } else {
             let chain = Chain::of_actions(model, &actions)?;
@@ -202,7 +216,13 @@ impl Planner<'_, '_> {
             let biases = (0..=task.len()).map(bias).collect();
             (chain, biases)
         };
-        Ok(Planned { actions, weight, values, occupancy, deviations, biases, chain })
+        let excess = |h: &Vec<f64>| {
+            let squares: Vec<f64> = h.iter().map(|h| h * h).collect();
+            let variance = |s| chain.expectation(s, &squares) - chain.expectation(s, h).powi(2);
+            chain.gain_and_bias(&(0..n).map(variance).collect::<Vec<_>>()).1
+        };
+        let excess_variances = biases[1..].iter().map(excess).collect();
+        Ok(Planned { actions, weight, values, occupancy, deviations, biases, excess_variances, chain })
     }
 
     /// v₀ + Σ λ*_i v_i.
@@ -343,6 +363,13 @@ impl Planner<'_, '_> {
         Ok((1..=task.len()).map(deviation).collect())
     }
 
+    /// Probability of a shortfall at which a margin is worth what it costs: λ* over the price of a shortfall (the
+    /// newsvendor's critical ratio). Margins are quantiles at it, of a normal distribution for the sum of many rewards,
+    /// and of an exponential one for what a change misses.
+    fn shortfall_odds(&self, i: usize) -> f64 {
+        (self.component.multipliers[i] / self.prices[i]).clamp(LEAST_SHORTFALL_ODDS, 0.5)
+    }
+
     /// Number of steps within which each requirement's standard deviation can be made up for.
     fn correction_times(&self, planned: &PlannedComponent, deviations: &[f64]) -> Vec<f64> {
         let optimum = mixed(&planned.values, &planned.weights);
@@ -374,6 +401,13 @@ impl Planner<'_, '_> {
     }
 }
 
+/// z with P(Z > z) = p ≤ 1/2, within 0.0005 (Abramowitz & Stegun 1964, 26.2.23).
+fn normal_quantile(p: f64) -> f64 {
+    let t = (-2.0 * p.ln()).sqrt();
+    let over = 2.515517 + t * (0.802853 + t * 0.010328);
+    (t - over / (1.0 + t * (1.432788 + t * (0.189269 + t * 0.001308)))).max(0.0)
+}
+
 /// r₀ … r_m that a change from each policy to each other one misses on average.
 fn transients(all: &[Planned]) -> Vec<Vec<Vec<f64>>> {
     let missed = |from: &Planned, to: &Planned| {
@@ -383,18 +417,34 @@ fn transients(all: &[Planned]) -> Vec<Vec<Vec<f64>>> {
     all.iter().map(|from| all.iter().map(|to| missed(from, to)).collect()).collect()
 }
 
-/// r₀ … r_m that the changes of policy of an epoch of the optimum miss on average, in an order that turns around from
-/// epoch to epoch.
-fn of_epoch(planned: &PlannedComponent, m: usize) -> Vec<f64> {
+/// Variance of r₁ … r_m that a change from each policy to each other one misses.
+fn change_variances(all: &[Planned]) -> Vec<Vec<Vec<f64>>> {
+    let variance = |from: &Planned, to: &Planned| {
+        let expected = |x: &dyn Fn(usize) -> f64| -> f64 {
+            from.occupancy.iter().enumerate().map(|(s, share)| share * x(s)).sum()
+        };
+        let of = |(h, excess): (&Vec<f64>, &Vec<f64>)| {
+            let mean = expected(&|s| h[s]);
+            expected(&|s| excess[s] + (h[s] - mean).powi(2))
+        };
+        to.biases[1..].iter().zip(&to.excess_variances).map(of).collect()
+    };
+    all.iter().map(|from| all.iter().map(|to| variance(from, to)).collect()).collect()
+}
+
+/// Sum of quantities over the changes of policy of an epoch of the optimum, in an order that turns around from epoch to
+/// epoch; `of_change` has them for each pair of policies.
+fn of_epoch(planned: &PlannedComponent, of_change: &[Vec<Vec<f64>>]) -> Vec<f64> {
     let groups = planned.groups(&planned.weights);
     let change = |from: &[usize], to: &[usize], i: usize| {
-        planned.between(from, to, &planned.weights, |j, l| planned.transients[j][l][i])
+        planned.between(from, to, &planned.weights, |j, l| of_change[j][l][i])
     };
     let of = |i: usize| {
         let both = |pair: &[Vec<usize>]| change(&pair[0], &pair[1], i) + change(&pair[1], &pair[0], i);
         groups.windows(2).map(both).sum::<f64>() / 2.0
     };
-    (0..=m).map(of).collect()
+    let quantities = of_change.first().and_then(|row| row.first()).map_or(0, Vec::len);
+    (0..quantities).map(of).collect()
 }
 
 /// Epoch in which changes of policy do not take up the time.
