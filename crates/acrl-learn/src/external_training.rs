@@ -10,11 +10,12 @@
 //!     if training.update_is_due(): metrics = training.update(&observation)
 //! ```
 
-use acrl::{BatchMatrix, Error, Interval, Named, Specification, VecTask};
+use acrl::{ActionPart, BatchMatrix, Error, Interval, Named, Specification, VecTask};
 use acrl_envs::{External, ExternalParameters, ExternalReward, Problem};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::auto::{AUTO_PPO_STEPS, LearnerChoice};
 use crate::ppo::StepResult;
 use crate::settings::{ExternalLearner, Settings};
 use crate::{
@@ -25,8 +26,19 @@ use crate::{
 /// A training of any learner in environments that the caller steps; can be stored between two updates, and continued
 /// bit-identically if the environments can.
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ExternalTraining {
+    active: Active,
+    /// How the learner was chosen, or is being chosen; `None` if the caller named it.
+    choice: Option<LearnerChoice>,
+    /// Iterations that another learner did before.
+    offset: u64,
+}
+
+/// The learner that acts.
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum ExternalTraining {
+enum Active {
     /// Proximal policy optimisation.
     Ppo(Box<ExternalPpo>),
     /// Soft actor-critic.
@@ -39,9 +51,9 @@ pub enum ExternalTraining {
 macro_rules! each {
     ($training:expr, $learner:ident => $call:expr) => {
         match $training {
-            ExternalTraining::Ppo($learner) => $call,
-            ExternalTraining::Sac($learner) => $call,
-            ExternalTraining::Tabular($learner) => $call,
+            Active::Ppo($learner) => $call,
+            Active::Sac($learner) => $call,
+            Active::Tabular($learner) => $call,
         }
     };
 }
@@ -58,31 +70,57 @@ impl ExternalTraining {
         settings: &Map<String, Value>,
         seed: u64,
     ) -> Result<Self, LearnError> {
-        Ok(match learner {
-            ExternalLearner::Ppo => {
-                let config = configured(PpoConfig::external(num_envs, total_steps), settings)?;
-                Self::Ppo(Box::new(ExternalPpo::new(task, ranges, given, config, seed)?))
+        let ppo = || -> Result<Active, LearnError> {
+            let config = configured(PpoConfig::external(num_envs, total_steps), settings)?;
+            Ok(Active::Ppo(Box::new(ExternalPpo::new(task, ranges, given, config, seed)?)))
+        };
+        let sac = || -> Result<Sac, LearnError> {
+            let config = SacConfig { num_envs, total_steps, ..SacConfig::default() };
+            Sac::new(task, ranges, given, configured(config, settings)?, seed)
+        };
+        let tabular = || -> Result<Active, LearnError> {
+            let config = TabularConfig { num_envs, total_steps, ..TabularConfig::default() };
+            let config = configured(config, settings)?;
+            Ok(Active::Tabular(Box::new(Tabular::new(task, ranges, given, config, seed)?)))
+        };
+        let (active, choice) = match learner {
+            ExternalLearner::Ppo => (ppo()?, None),
+            ExternalLearner::Sac => (Active::Sac(Box::new(sac()?)), None),
+            ExternalLearner::Tabular => (tabular()?, None),
+            ExternalLearner::Auto => {
+                if let Some(name) = settings.keys().next() {
+                    return Err(LearnError::Setting {
+                        name: "learner",
+                        value: "auto".to_owned(),
+                        expected: format!("the learner whose setting '{name}' is"),
+                    });
+                }
+                let continuous = |part: &ActionPart| matches!(part, ActionPart::Continuous(_));
+                let (active, choice) = if total_steps >= AUTO_PPO_STEPS {
+                    (ppo()?, LearnerChoice::made("in a long training, its updates take the least time"))
+                } else if task.environment().action_space().iter().any(continuous) {
+                    match sac() {
+                        Ok(sac) => {
+                            (Active::Sac(Box::new(sac)), LearnerChoice::made("actions are continuous"))
+                        }
+                        Err(_) => (ppo()?, LearnerChoice::made("actions are continuous and discrete")),
+                    }
+                } else {
+                    match (tabular(), sac()) {
+                        (Ok(tabular), Ok(sac)) => (tabular, LearnerChoice::trial(sac)),
+                        _ => (ppo()?, LearnerChoice::made("there are too many actions for a table")),
+                    }
+                };
+                (active, Some(choice))
             }
-            ExternalLearner::Sac => {
-                let config = SacConfig { num_envs, total_steps, ..SacConfig::default() };
-                Self::Sac(Box::new(Sac::new(task, ranges, given, configured(config, settings)?, seed)?))
-            }
-            ExternalLearner::Tabular => {
-                let config = TabularConfig { num_envs, total_steps, ..TabularConfig::default() };
-                Self::Tabular(Box::new(Tabular::new(
-                    task,
-                    ranges,
-                    given,
-                    configured(config, settings)?,
-                    seed,
-                )?))
-            }
-        })
+        };
+        Ok(Self { active, choice, offset: 0 })
     }
 
     /// The default settings of a learner, by name.
     pub fn defaults(learner: ExternalLearner, num_envs: usize, total_steps: u64) -> Value {
         match learner {
+            ExternalLearner::Auto => return Value::Object(Map::new()),
             ExternalLearner::Ppo => serde_json::to_value(PpoConfig::external(num_envs, total_steps)),
             ExternalLearner::Sac => {
                 serde_json::to_value(SacConfig { num_envs, total_steps, ..SacConfig::default() })
@@ -94,101 +132,128 @@ impl ExternalTraining {
         .unwrap_or_default()
     }
 
-    /// The learner.
+    /// The learner that acts now.
     pub fn learner(&self) -> ExternalLearner {
-        match self {
-            Self::Ppo(_) => ExternalLearner::Ppo,
-            Self::Sac(_) => ExternalLearner::Sac,
-            Self::Tabular(_) => ExternalLearner::Tabular,
+        match self.active {
+            Active::Ppo(_) => ExternalLearner::Ppo,
+            Active::Sac(_) => ExternalLearner::Sac,
+            Active::Tabular(_) => ExternalLearner::Tabular,
         }
+    }
+
+    /// Why this learner was chosen; `None` if the caller named it, or as long as it is on trial.
+    pub fn reason(&self) -> Option<&str> {
+        self.choice.as_ref().and_then(LearnerChoice::reason)
     }
 
     /// An action for every environment.
     pub fn act(&mut self, observation: &BatchMatrix, actions: &mut BatchMatrix) {
-        each!(self, learner => learner.act(observation, actions));
+        each!(&mut self.active, learner => learner.act(observation, actions));
+        self.choice.iter_mut().for_each(|choice| choice.act(observation, actions));
     }
 
     /// Records the result of the last actions.
     pub fn observe(&mut self, result: &StepResult<'_>) {
-        each!(self, learner => learner.observe(result));
+        each!(&mut self.active, learner => learner.observe(result));
+        self.choice.iter_mut().for_each(|choice| choice.observe(result));
     }
 
     /// Whether an update is due.
     pub fn update_is_due(&self) -> bool {
-        match self {
-            Self::Ppo(ppo) => ppo.rollout_is_full(),
-            Self::Sac(sac) => sac.update_is_due(),
-            Self::Tabular(tabular) => tabular.update_is_due(),
+        match &self.active {
+            Active::Ppo(ppo) => ppo.rollout_is_full(),
+            Active::Sac(sac) => sac.update_is_due(),
+            Active::Tabular(tabular) => tabular.update_is_due(),
         }
     }
 
     /// Updates the networks or the model; `observation` is the present one. Returns the metrics of an iteration that
     /// it completes.
     pub fn update(&mut self, observation: &BatchMatrix) -> Result<Option<Named<f64>>, LearnError> {
-        match self {
-            Self::Ppo(ppo) => ppo.update(observation),
-            Self::Sac(sac) => sac.update(),
-            Self::Tabular(tabular) => tabular.update(observation),
+        if let (Active::Tabular(tabular), Some(choice)) = (&self.active, &mut self.choice)
+            && let Some(sac) = choice.decide(&tabular.suitability(), tabular.settings().total_steps)
+        {
+            self.offset = tabular.iteration().saturating_sub(sac.iteration());
+            self.active = Active::Sac(sac);
+        }
+        match &mut self.active {
+            Active::Ppo(ppo) => ppo.update(observation),
+            Active::Sac(sac) => sac.update(),
+            Active::Tabular(tabular) => tabular.update(observation),
         }
     }
 
     /// Environments that should be reset now, if that is possible.
     pub fn restarts(&self) -> &[bool] {
-        each!(self, learner => learner.restarts())
+        each!(&self.active, learner => learner.restarts())
     }
 
     /// Number of iterations done.
     pub fn iteration(&self) -> u64 {
-        each!(self, learner => learner.iteration())
+        self.offset + each!(&self.active, learner => learner.iteration())
     }
 
     /// Number of iterations planned.
     pub fn iterations(&self) -> u64 {
-        each!(self, learner => learner.iterations())
+        self.offset + each!(&self.active, learner => learner.iterations())
     }
 
     /// Environment steps done, in all environments.
     pub fn steps(&self) -> u64 {
-        each!(self, learner => learner.steps())
+        each!(&self.active, learner => learner.steps())
     }
 
     /// Number of parallel environments.
     pub fn num_envs(&self) -> usize {
-        each!(self, learner => learner.settings().num_envs)
+        each!(&self.active, learner => learner.settings().num_envs)
     }
 
-    /// Whether another training has the same learner and settings.
+    /// Whether another training has the same learner and settings; one whose learner is chosen is like any other such one
+    /// with as many environments and steps.
     pub fn same_settings(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Ppo(a), Self::Ppo(b)) => a.settings() == b.settings(),
-            (Self::Sac(a), Self::Sac(b)) => a.settings() == b.settings(),
-            (Self::Tabular(a), Self::Tabular(b)) => a.settings() == b.settings(),
+        if self.choice.is_some() || other.choice.is_some() {
+            let size = |training: &Self| (training.num_envs(), training.total_steps());
+            return self.choice.is_some() == other.choice.is_some() && size(self) == size(other);
+        }
+        match (&self.active, &other.active) {
+            (Active::Ppo(a), Active::Ppo(b)) => a.settings() == b.settings(),
+            (Active::Sac(a), Active::Sac(b)) => a.settings() == b.settings(),
+            (Active::Tabular(a), Active::Tabular(b)) => a.settings() == b.settings(),
             _ => false,
+        }
+    }
+
+    /// Environment steps planned, in all environments.
+    fn total_steps(&self) -> u64 {
+        match &self.active {
+            Active::Ppo(ppo) => ppo.settings().total_steps.unwrap_or(0),
+            Active::Sac(sac) => sac.settings().total_steps,
+            Active::Tabular(tabular) => tabular.settings().total_steps,
         }
     }
 
     /// Scale R of each of the environment's rewards.
     pub fn units(&self) -> Vec<f64> {
-        each!(self, learner => learner.units())
+        each!(&self.active, learner => learner.units())
     }
 
     /// Sample of the reward vectors that occurred.
     pub fn reward_sample(&self) -> &RewardSample {
-        each!(self, learner => learner.reward_sample())
+        each!(&self.active, learner => learner.reward_sample())
     }
 
     /// Sample of the weights that it was trained on.
     pub fn coverage(&self) -> &Coverage {
-        each!(self, learner => learner.coverage())
+        each!(&self.active, learner => learner.coverage())
     }
 
     /// Begins to evaluate the present policy; `None` if nothing has to be measured in the environment, because averages
     /// in a model are exact.
     pub fn evaluation(&self, seed: u64) -> Option<ExternalEvaluation> {
-        match self {
-            Self::Ppo(ppo) => Some(ExternalEvaluation::new(&**ppo, seed)),
-            Self::Sac(sac) => Some(ExternalEvaluation::new(&**sac, seed)),
-            Self::Tabular(_) => None,
+        match &self.active {
+            Active::Ppo(ppo) => Some(ExternalEvaluation::new(&**ppo, seed)),
+            Active::Sac(sac) => Some(ExternalEvaluation::new(&**sac, seed)),
+            Active::Tabular(_) => None,
         }
     }
 
@@ -201,9 +266,9 @@ impl ExternalTraining {
         (steps, seed, complete): (u64, u64, bool),
     ) -> Result<PolicyFile, LearnError> {
         let Some(evaluation) = evaluation else {
-            return match self {
-                Self::Tabular(tabular) => tabular.policy_file(description, seed, complete),
-                Self::Ppo(_) | Self::Sac(_) => {
+            return match &self.active {
+                Active::Tabular(tabular) => tabular.policy_file(description, seed, complete),
+                Active::Ppo(_) | Active::Sac(_) => {
                     Err(Error::Environment("the policy has not been evaluated".to_owned()).into())
                 }
             };

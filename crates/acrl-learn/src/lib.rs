@@ -43,6 +43,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod auto;
 pub mod baselines;
 mod calibrate;
 mod criterion;
@@ -66,6 +67,7 @@ mod training;
 mod tuning;
 pub mod weights;
 
+pub use auto::AUTO_PPO_STEPS;
 pub use baselines::finite::Stationary;
 pub use baselines::{Baseline, BaselineConfig, PidGains, Snapshots};
 pub use calibrate::{CalibrationResult, calibrate};

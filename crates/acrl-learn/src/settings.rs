@@ -223,6 +223,8 @@ words! {
 words! {
     /// The algorithm that trains in environments that the caller steps.
     ExternalLearner, "learner",
+    /// One of the others, by what the training measures.
+    Auto = "auto",
     /// Proximal policy optimisation.
     Ppo = "ppo",
     /// Soft actor-critic, or double Q-learning for discrete actions.

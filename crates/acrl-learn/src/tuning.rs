@@ -323,3 +323,20 @@ pub(crate) mod tabular {
     /// States that an execution may add until it solves its model again.
     pub(crate) const STATES_ADDED: usize = 1_000;
 }
+
+/// Choice of a learner.
+pub(crate) mod auto {
+    /// Environment steps from which on the learner is `ppo`: its updates take a fraction of the time of the others'.
+    pub(crate) const LONG_TRAINING: u64 = 5_000_000;
+    /// Share of a training after which the tabular learner stays, and the fewest steps of its trial.
+    pub(crate) const TRIAL: f64 = 0.1;
+    pub(crate) const SHORTEST_TRIAL: u64 = 500;
+    /// Share of distinct observations in the steps so far above which they do not recur.
+    pub(crate) const FEW_REPEATS: f64 = 0.5;
+    /// Steps per pair of observation and action which a table needs.
+    pub(crate) const STEPS_PER_PAIR: f64 = 10.0;
+    /// Disagreement of measured averages with those of the model, in units of ranges, which shows hidden states if it is
+    /// larger by this number of standard errors.
+    pub(crate) const DISAGREEMENT: f64 = 0.1;
+    pub(crate) const DISAGREEMENT_ERRORS: f64 = 3.0;
+}

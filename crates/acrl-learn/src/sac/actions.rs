@@ -85,6 +85,12 @@ impl Actions {
             index /= n;
         }
     }
+
+    /// Index of the combination of discrete parts; the inverse of [`write`](Self::write).
+    pub(super) fn joint_index(&self, env: usize, actions: &BatchMatrix) -> usize {
+        let sizes = self.parts.iter().filter_map(choices).enumerate();
+        sizes.fold((0, 1), |(sum, step), (row, n)| (sum + step * actions.at(row, env) as usize, step * n)).0
+    }
 }
 
 fn choices(part: &ActionPart) -> Option<usize> {
@@ -107,6 +113,7 @@ mod tests {
         assert_eq!((actions.joint(), actions.len()), (Some(6), 1));
         let mut found = BatchMatrix::zeros(2, 6);
         (0..6).for_each(|index| actions.write(&[index as f32], index, &mut found));
+        assert!((0..6).all(|index| actions.joint_index(index, &found) == index));
         let mut pairs: Vec<Vec<f64>> = (0..6).map(|env| found.column(env).collect()).collect();
         pairs.sort_by(|a, b| a.partial_cmp(b).unwrap());
         let expected: Vec<Vec<f64>> =

@@ -111,6 +111,16 @@ impl Sac {
         self.rollout.act(observation, actions, (!random).then_some(epsilon));
     }
 
+    /// Notes the discrete actions that another learner took, in place of [`act`](Self::act): off-policy, their result teaches as well.
+    pub(crate) fn note_actions(&mut self, observation: &BatchMatrix, actions: &BatchMatrix) {
+        self.rollout.note_actions(observation, actions);
+    }
+
+    /// Counts the rows of metrics of the steps so far as written.
+    pub(crate) fn skip_rows(&mut self) {
+        self.iteration = self.steps() / ROW;
+    }
+
     /// Records the result of the last action, once. The numbers must be finite.
     pub fn observe(&mut self, result: &StepResult<'_>) {
         let random = self.steps() < self.settings.random_steps();

@@ -120,6 +120,12 @@ impl Rollout {
         self.pending = Some((observation.clone(), drawn));
     }
 
+    /// Notes the discrete actions that another learner took.
+    pub(super) fn note_actions(&mut self, observation: &BatchMatrix, actions: &BatchMatrix) {
+        let taken = (0..self.rngs.len()).map(|env| self.actions.joint_index(env, actions) as f32).collect();
+        self.pending = Some((observation.clone(), taken));
+    }
+
     /// Records the result of the last action; the number of transitions, or `None` if no action awaits one.
     pub(super) fn observe(&mut self, result: &StepResult<'_>, random: bool) -> Option<u64> {
         let (observation, actions) = self.pending.take()?;
