@@ -42,6 +42,7 @@ def main(given: list[str] | None = None) -> bool:
         requirements=REQUIREMENTS,
         total_steps=args.steps,
         seed=args.seed,
+        learner="ppo",
         settings={"gamma": GAMMA},
     )
     env, agent = FourRegions(), acrl.Agent(policy)

@@ -64,6 +64,7 @@ def make(config: Config, steps: int, seed: int, speed_limit: float) -> acrl.Trai
         total_steps=steps,
         seed=seed,
         scales=dict.fromkeys(NAMES, 1.0),
+        learner="ppo",
         settings={
             "n_steps": config.horizon,
             "update_epochs": config.passes,

@@ -31,6 +31,7 @@ class Progress:
         self._bar: Any = None
         self._start = time.monotonic()
         self._last = float("-inf")
+        self._learner = ""
         if shown and total is not None:
             try:
                 tqdm: Any = importlib.import_module("tqdm.auto").tqdm
@@ -50,6 +51,17 @@ class Progress:
             f"training {iteration / self._total:4.0%}  {steps:,} steps  reward {reward:.3f}  {left:.0f} s left",
             iteration == self._total,
         )
+
+    def learner(self, name: str, reason: str | None) -> None:
+        """Shows which learner was chosen, and why, once."""
+        text = "" if reason is None else f"learner: {name} ({reason})"
+        if not self._shown or text == self._learner:
+            return
+        self._learner = text
+        if self._bar is not None:
+            self._bar.write(text, file=sys.stderr)
+        else:
+            sys.stderr.write(f"\r{text:<78}\n")
 
     def evaluation(self, share: float) -> None:
         """Shows how much of the evaluation of a policy is done."""

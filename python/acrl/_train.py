@@ -114,7 +114,7 @@ class Training:
         requirements: Requirement | Iterable[Requirement],
         objective: Objective | str | None = None,
         rewards: RewardSpec | None = None,
-        learner: Literal["ppo", "sac", "tabular"] = "ppo",
+        learner: Literal["auto", "ppo", "sac", "tabular"] = "auto",
         total_steps: int = 1_000_000,
         seed: int = 0,
         num_envs: int | None = None,
@@ -151,9 +151,14 @@ class Training:
         self._seed = _seed(seed)
         self._checkpoint_every = float(checkpoint_every)
         self._callback, self._show_progress = callback, should_show(progress)
-        if num_envs is None and learner == "sac" and not hasattr(env, "num_envs"):
-            num_envs = 1  # one gradient step for each step of a single environment, as in Stable-Baselines3
-        self._envs = EnvBatch(env, self._reward_names, num_envs=num_envs, rewards=rewards, seed=self._seed % 2**31)
+        self._envs = EnvBatch(
+            env,
+            self._reward_names,
+            num_envs=num_envs,
+            copies=_acrl.default_num_envs(learner, int(total_steps)),
+            rewards=rewards,
+            seed=self._seed % 2**31,
+        )
         self._evaluation_steps = 0
         self._complete = False
         self._policy: Policy | None = None
@@ -195,6 +200,16 @@ class Training:
     def steps(self) -> int:
         """Environment steps so far, in all environments; those of evaluations included."""
         return self._trainer.steps + self._evaluation_steps
+
+    @property
+    def learner(self) -> str:
+        """The learner that acts now: with "auto" the tabular one as long as it is on trial."""
+        return self._trainer.learner
+
+    @property
+    def learner_reason(self) -> str | None:
+        """Why "auto" chose this learner; None during the trial, or if you named it."""
+        return self._trainer.learner_reason
 
     @property
     def scales(self) -> Named:
@@ -261,6 +276,7 @@ class Training:
         with Progress(self._show_progress, self.iterations) as bar:
             with _Interrupt() as interrupt:
                 for event in self:
+                    bar.learner(self.learner, self.learner_reason)
                     bar.iteration(event.iteration, event.steps, event.metrics["rollout/scalarized_reward"])
                     if interrupt.requested:
                         if self._writes:
@@ -345,12 +361,14 @@ def train(*args: Any, **kwargs: Any) -> Policy:  # noqa: D417 (those of Training
             ``info``.
         learner: The algorithm. "ppo": proximal policy optimisation. "sac": off-policy, soft actor-critic or, with
             discrete actions, double Q-learning; needs fewer steps, and more time for each. "tabular": a model learnt by
-            counting and solved exactly, for discrete actions and at most some thousand distinct observations.
+            counting and solved exactly, for discrete actions and at most some thousand distinct observations. "auto":
+            "tabular" where observations recur, as a tenth of the training shows; "ppo" with 16 and more environments or
+            5,000,000 and more steps; else "sac". `Training.learner_reason` and the progress bar say why.
         total_steps: Environment steps, in all environments. The evaluation of the policy takes up to a quarter of
             that on top of it, and several thousand steps at least: it measures whole episodes, and more of them until
             the standard errors are a hundredth of the range of the averages.
         seed: Seed of all randomness. The result is reproducible if the environment is.
-        num_envs: Copies of the environment; default 16, and 1 with "sac".
+        num_envs: Copies of the environment; default 1 with "auto" and "sac", else 16.
         scales: Ranges of the rewards' averages by name, the units in which rewards are weighed against each other;
             default: measured.
         out_dir: Folder for events, metrics (also for TensorBoard) and checkpoints.
@@ -361,8 +379,8 @@ def train(*args: Any, **kwargs: Any) -> Policy:  # noqa: D417 (those of Training
         callback: Called with every `Iteration`; the training stops if it returns False.
         progress: Show a progress bar on standard error, that of tqdm if it is installed; default: in a terminal or a
             notebook.
-        settings: Hyperparameters: `Settings` of "ppo"; those of the others are listed in
-            docs/training-settings.md.
+        settings: Hyperparameters of the ``learner``, which has to be named: `Settings` of "ppo"; those of the others are
+            listed in docs/training-settings.md.
     """
     with Training(*args, **kwargs) as training:
         return training.run()

@@ -73,7 +73,8 @@ class EnvBatch:
         env: An environment; or a function that makes one; or its id; or a vector environment. Of a single environment
             deep copies are made, which step one after the other and reset in the step in which an episode ends.
         names: The rewards to read, see `acrl._rewards.RewardReader`.
-        num_envs: The number of environments; default 16, or that of the vector environment.
+        num_envs: The number of environments; default ``copies``, or that of the vector environment.
+        copies: The default number of copies of a single environment.
         rewards: Where the rewards are found.
         seed: Environment i is seeded with ``seed + i`` at the first reset.
     """
@@ -84,6 +85,7 @@ class EnvBatch:
         names: Sequence[str],
         *,
         num_envs: int | None = None,
+        copies: int = NUM_ENVS,
         rewards: RewardSpec | None = None,
         seed: int = 0,
     ) -> None:
@@ -99,7 +101,7 @@ class EnvBatch:
                 raise InputError(f"num_envs is {num_envs}, but the vector environment has {found.num_envs}")
             self._backend = _Vector(found, reader, ours)
         else:
-            self._backend = _Copies(env, found, ours, NUM_ENVS if num_envs is None else num_envs, reader)
+            self._backend = _Copies(env, found, ours, copies if num_envs is None else num_envs, reader)
         self._space = supported("observation", self._backend.observation_space)
         self._actions = supported("action", self._backend.action_space)
         #: True if single environments can be reset in the middle of an episode.

@@ -3,7 +3,8 @@
 //! With discrete actions a training begins with the [tabular](crate::tabular) learner, which needs the fewest steps where it
 //! applies. It stays if observations recur; else the off-policy learner ([`sac`](crate::sac)) takes over, with all
 //! transitions observed so far in its replay buffer, so that nothing is lost. Continuous actions are for the off-policy
-//! learner from the beginning. Very long trainings are for [`ppo`](crate::ppo), whose steps take least time.
+//! learner from the beginning. Very long trainings, and those in many parallel environments, are for [`ppo`](crate::ppo),
+//! whose updates take the least time.
 //!
 //! The choice depends on steps and observations alone, not on the clock, so that it is the same on every machine.
 
@@ -12,12 +13,21 @@ use serde::{Deserialize, Serialize};
 
 use crate::ppo::StepResult;
 use crate::tuning::auto::{
-    DISAGREEMENT, DISAGREEMENT_ERRORS, FEW_REPEATS, LONG_TRAINING, SHORTEST_TRIAL, STEPS_PER_PAIR, TRIAL,
+    DISAGREEMENT, DISAGREEMENT_ERRORS, FEW_REPEATS, LONG_TRAINING, MANY_ENVS, SHORTEST_TRIAL, STEPS_PER_PAIR,
+    TRIAL,
 };
 use crate::{Sac, Suitability};
 
-/// Number of environment steps from which on `learner = "auto"` chooses `ppo`.
-pub const AUTO_PPO_STEPS: u64 = LONG_TRAINING;
+/// Why `learner = "auto"` is `ppo` from the beginning, if it is.
+pub(crate) fn needs_fast_updates(num_envs: usize, total_steps: u64) -> Option<&'static str> {
+    if total_steps >= LONG_TRAINING {
+        Some("in a long training, its updates take the least time")
+    } else if num_envs >= MANY_ENVS {
+        Some("with many environments in parallel, its updates take the least time")
+    } else {
+        None
+    }
+}
 
 /// Choice of a learner in the course of a training.
 #[derive(Debug, Clone, Serialize, Deserialize)]

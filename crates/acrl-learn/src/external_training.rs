@@ -15,7 +15,7 @@ use acrl_envs::{External, ExternalParameters, ExternalReward, Problem};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::auto::{AUTO_PPO_STEPS, LearnerChoice};
+use crate::auto::{LearnerChoice, needs_fast_updates};
 use crate::ppo::StepResult;
 use crate::settings::{ExternalLearner, Settings};
 use crate::{
@@ -92,12 +92,12 @@ impl ExternalTraining {
                     return Err(LearnError::Setting {
                         name: "learner",
                         value: "auto".to_owned(),
-                        expected: format!("the learner whose setting '{name}' is"),
+                        expected: format!("the name of the learner whose setting '{name}' is"),
                     });
                 }
                 let continuous = |part: &ActionPart| matches!(part, ActionPart::Continuous(_));
-                let (active, choice) = if total_steps >= AUTO_PPO_STEPS {
-                    (ppo()?, LearnerChoice::made("in a long training, its updates take the least time"))
+                let (active, choice) = if let Some(reason) = needs_fast_updates(num_envs, total_steps) {
+                    (ppo()?, LearnerChoice::made(reason))
                 } else if task.environment().action_space().iter().any(continuous) {
                     match sac() {
                         Ok(sac) => {
@@ -115,6 +115,15 @@ impl ExternalTraining {
             }
         };
         Ok(Self { active, choice, offset: 0 })
+    }
+
+    /// Default number of parallel environments: one where each environment step has a gradient step.
+    pub fn default_num_envs(learner: ExternalLearner, total_steps: u64) -> usize {
+        match learner {
+            ExternalLearner::Sac => 1,
+            ExternalLearner::Auto if needs_fast_updates(1, total_steps).is_none() => 1,
+            _ => PpoConfig::EXTERNAL_ENVS,
+        }
     }
 
     /// The default settings of a learner, by name.

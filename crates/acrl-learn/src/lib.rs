@@ -15,6 +15,7 @@
 //! [`calibrate`] finds, and the [`Coverage`] of its training. The settings of the learners are defined once
 //! ([`settings`]), and read from `[train]` of a problem file ([`TrainSettings`]).
 //!
+//! In environments that the caller steps, `auto` chooses between `tabular`, `sac` and `ppo` ([`ExternalTraining`]).
 //! For environments with few distinct observations, [`tabular`] counts, estimates a model, and solves it exactly.
 //!
 //! For finite problems, [`q_learning`] is Algorithm 1 with a table: Q-learning for all weights at once. It results in a policy
@@ -67,7 +68,6 @@ mod training;
 mod tuning;
 pub mod weights;
 
-pub use auto::AUTO_PPO_STEPS;
 pub use baselines::finite::Stationary;
 pub use baselines::{Baseline, BaselineConfig, PidGains, Snapshots};
 pub use calibrate::{CalibrationResult, calibrate};

@@ -300,6 +300,9 @@ pub(crate) mod tabular {
     pub(crate) const MOST_ACTIONS: usize = 256;
     /// Transitions to first states of episodes that a model may have; of more first states a sample is taken.
     pub(crate) const RESET_ENTRIES: usize = 4_000_000;
+    /// Largest number of phases into which a time limit divides episodes, and of states of a model with phases.
+    pub(crate) const MOST_PHASES: usize = 16;
+    pub(crate) const PHASED_STATES: usize = 2_500;
     /// Relative gap to which an estimate is solved; its error is larger.
     pub(crate) const GAP: f64 = 1e-4;
     /// Rounds of a solve times the size of the model, after which it ends with the gap that it has.
@@ -326,8 +329,10 @@ pub(crate) mod tabular {
 
 /// Choice of a learner.
 pub(crate) mod auto {
-    /// Environment steps from which on the learner is `ppo`: its updates take a fraction of the time of the others'.
+    /// Environment steps, and parallel environments, from which on the learner is `ppo`: its updates take a fraction of the
+    /// time of the others'.
     pub(crate) const LONG_TRAINING: u64 = 5_000_000;
+    pub(crate) const MANY_ENVS: usize = 16;
     /// Share of a training after which the tabular learner stays, and the fewest steps of its trial.
     pub(crate) const TRIAL: f64 = 0.1;
     pub(crate) const SHORTEST_TRIAL: u64 = 500;

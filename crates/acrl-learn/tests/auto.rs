@@ -3,9 +3,9 @@
 
 use acrl::{BatchMatrix, Interval, Objective, Requirement, Specification, VecTask};
 use acrl_envs::{External, ExternalAction, ExternalParameters, ExternalReward};
+use acrl_learn::ExternalTraining;
 use acrl_learn::ppo::StepResult;
 use acrl_learn::settings::ExternalLearner;
-use acrl_learn::{AUTO_PPO_STEPS, ExternalTraining};
 use serde_json::Map;
 
 const CHOICE: ExternalAction = ExternalAction { choices: Some(2), low: None, high: None };
@@ -101,7 +101,7 @@ fn actions_and_length_may_decide_at_once() {
         (vec![NUMBER], 1_000, ExternalLearner::Sac),
         (vec![NUMBER, CHOICE], 1_000, ExternalLearner::Ppo),
         (vec![CHOICE; 9], 1_000, ExternalLearner::Ppo),
-        (vec![CHOICE], AUTO_PPO_STEPS, ExternalLearner::Ppo),
+        (vec![CHOICE], 5_000_000, ExternalLearner::Ppo),
     ] {
         let training = training(action, steps);
         assert_eq!(training.learner(), learner, "{:?}", training.reason());

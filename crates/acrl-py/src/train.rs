@@ -197,6 +197,18 @@ impl Trainer {
         lock(&self.0).state.training.steps()
     }
 
+    /// The learner that acts now.
+    #[getter]
+    fn learner(&self) -> &'static str {
+        lock(&self.0).state.training.learner().name()
+    }
+
+    /// Why it was chosen; `None` if the caller named it, or during its trial.
+    #[getter]
+    fn learner_reason(&self) -> Option<String> {
+        lock(&self.0).state.training.reason().map(str::to_owned)
+    }
+
     /// Seconds of training, including those before a resume.
     #[getter]
     fn seconds(&self) -> f64 {
@@ -438,6 +450,13 @@ fn learn_error(error: LearnError) -> PyErr {
         LearnError::UnknownSetting { .. } => UnknownNameError::new_err(error.to_string()),
         other => input(other),
     }
+}
+
+/// The default number of environments that a learner steps side by side.
+#[pyfunction]
+pub(crate) fn default_num_envs(learner: &str, total_steps: u64) -> PyResult<usize> {
+    let learner = learner.parse::<ExternalLearner>().map_err(input)?;
+    Ok(ExternalTraining::default_num_envs(learner, total_steps))
 }
 
 /// The default settings of a learner as JSON, by name.

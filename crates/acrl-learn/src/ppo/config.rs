@@ -47,6 +47,9 @@ settings! {
 }
 
 impl PpoConfig {
+    /// Default number of environments of [`ExternalPpo`](super::ExternalPpo).
+    pub const EXTERNAL_ENVS: usize = 16;
+
     /// The defaults of [`ExternalPpo`](super::ExternalPpo). Such environments are slow, so fewer of them run side by side,
     /// each rollout is used for more gradient steps, and networks are wider. Most of them have episodes whose length is not
     /// known in advance, so the criterion is the average reward.

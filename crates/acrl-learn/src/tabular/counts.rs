@@ -2,6 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::TimeLimit;
+use super::time_limit::Phases;
+
 /// Counts per pair of a state and an action, and of the first states of episodes.
 ///
 /// Terminations are counted apart from successors: the next episode begins in a state of one shared distribution, to which
@@ -17,6 +20,7 @@ pub struct Counts {
     sums: Vec<f64>,
     /// Episodes that began in each state.
     starts: Vec<u64>,
+    limit: TimeLimit,
     steps: u64,
     episodes: u64,
 }
@@ -55,11 +59,13 @@ pub(crate) struct FlatCounts {
     pub(crate) times: Vec<u64>,
     pub(crate) sums: Vec<f64>,
     pub(crate) starts: Vec<u64>,
+    #[serde(default)]
+    pub(crate) limit: TimeLimit,
 }
 
 impl From<Counts> for FlatCounts {
     fn from(counts: Counts) -> Self {
-        let Counts { actions, rewards, pairs, sums, starts, .. } = counts;
+        let Counts { actions, rewards, pairs, sums, starts, limit, .. } = counts;
         let (successors, times) = pairs.iter().flat_map(|pair| pair.successors.iter().copied()).unzip();
         Self {
             actions,
@@ -71,6 +77,7 @@ impl From<Counts> for FlatCounts {
             times,
             sums,
             starts,
+            limit,
         }
     }
 }
@@ -79,7 +86,9 @@ impl TryFrom<FlatCounts> for Counts {
     type Error = String;
 
     fn try_from(flat: FlatCounts) -> Result<Self, String> {
-        let FlatCounts { actions, rewards, visits, ends, lengths, successors, times, sums, starts } = flat;
+        let FlatCounts { actions, rewards, visits, ends, lengths, successors, times, sums, starts, limit } =
+            flat;
+        limit.check()?;
         let states = starts.len();
         let n = states.saturating_mul(actions);
         let entries: u64 = lengths.iter().map(|n| u64::from(*n)).sum();
@@ -112,7 +121,7 @@ impl TryFrom<FlatCounts> for Counts {
         };
         let visits: Vec<u64> = pairs.iter().map(|pair: &Pair| pair.visits).collect();
         let (steps, episodes) = (sum(&visits)?, sum(&starts)?);
-        Ok(Self { actions, rewards, pairs, sums, starts, steps, episodes })
+        Ok(Self { actions, rewards, pairs, sums, starts, limit, steps, episodes })
     }
 }
 
@@ -125,6 +134,7 @@ impl Counts {
             pairs: Vec::new(),
             sums: Vec::new(),
             starts: Vec::new(),
+            limit: TimeLimit::default(),
             steps: 0,
             episodes: 0,
         }
@@ -163,6 +173,21 @@ impl Counts {
             Ok(place) => pair.successors[place].1 += 1,
             Err(place) => pair.successors.insert(place, (next as u32, 1)),
         }
+    }
+
+    /// Counts an episode that was truncated after this number of steps.
+    pub fn truncated(&mut self, steps: u64) {
+        self.limit.truncated(steps);
+    }
+
+    /// Lengths of the episodes that were truncated.
+    pub fn time_limit(&self) -> &TimeLimit {
+        &self.limit
+    }
+
+    /// Phases of an episode in the model.
+    pub(crate) fn phases(&self) -> Phases {
+        self.limit.phases(self.states())
     }
 
     /// Number of states.

@@ -9,6 +9,7 @@ use acrl_exact::{
 };
 
 use super::Counts;
+use super::counts::Pair;
 use crate::LearnError;
 use crate::tuning::tabular::{
     GAP, LEAST_RELAXATION, MOST_RELAXATIONS, RELAXATION_GROWTH, RESET_ENTRIES, SOLVE_WORK, STEEP,
@@ -18,13 +19,14 @@ use crate::tuning::tabular::{
 ///
 /// A pair that was never tried is an action that the state does not have. A state that was never left is taken for the end of
 /// an episode, with the mean rewards of all steps. After the end of an episode the next one begins in a first state of any
-/// episode.
+/// episode. With a [time limit](super::TimeLimit) of K phases the state s in phase k is number s·K + k.
 pub fn estimate(counts: &Counts, reward_names: &[String]) -> Result<FiniteCmdp, Error> {
     let (states, actions) = (counts.states(), counts.actions());
     let overall = counts.overall_means();
-    let starts = Starts::new(counts);
+    let phases = counts.phases();
+    let starts = Starts::new(counts, phases.count);
     let mut arrays = CsrModel {
-        states,
+        states: states * phases.count,
         reward_names: reward_names.to_vec(),
         first_row: Some(vec![0]),
         action_names: Some((0..actions).map(|action| action.to_string()).collect()),
@@ -33,10 +35,12 @@ pub fn estimate(counts: &Counts, reward_names: &[String]) -> Result<FiniteCmdp, 
         initial: starts.shares.iter().map(|(s, p)| (*s as usize, *p)).collect(),
         ..CsrModel::default()
     };
-    let ended = counts.pairs().iter().filter(|pair| pair.ends > 0).count();
+    let resetting = |pair: &Pair| if pair.ends > 0 { phases.count } else { usize::from(phases.count > 1) };
+    let ended: usize = counts.pairs().iter().map(resetting).sum();
     let most = (RESET_ENTRIES / ended.max(1)).max(1);
-    for state in 0..states {
+    for (state, phase) in (0..states).flat_map(|state| (0..phases.count).map(move |phase| (state, phase))) {
         let mut left = false;
+        let last = phase + 1 == phases.count;
         for action in 0..actions {
             let number = state * actions + action;
             let pair = &counts.pairs()[number];
@@ -45,10 +49,16 @@ pub fn estimate(counts: &Counts, reward_names: &[String]) -> Result<FiniteCmdp, 
             }
             left = true;
             let visits = pair.visits as f64;
-            let next = pair.successors.iter().map(|(to, times)| (*to, *times as f64 / visits));
+            let ended = pair.ends as f64 / visits;
+            let next = pair.successors.iter().flat_map(|(to, times)| {
+                let (p, to) = (*times as f64 / visits, to * phases.count as u32 + phase as u32);
+                let further = (phases.rate > 0.0 && !last).then_some((to + 1, p * phases.rate));
+                std::iter::once((to, p * (1.0 - phases.rate))).chain(further)
+            });
+            let cut_off = if last { (1.0 - ended) * phases.rate } else { 0.0 };
+            let resets = starts.after(ended + cut_off, number, most);
             let rewards = (0..counts.rewards()).map(|i| counts.mean(number, i));
-            let resets = starts.after(pair.ends as f64 / visits, number, most);
-            arrays.push(action, next.chain(resets), rewards);
+            arrays.push(action, merged(next.chain(resets)), rewards);
         }
         if !left {
             arrays.push(0, starts.after(1.0, state * actions, most), overall.iter().copied());
@@ -57,6 +67,18 @@ pub fn estimate(counts: &Counts, reward_names: &[String]) -> Result<FiniteCmdp, 
         arrays.first_row.get_or_insert_default().push(rows);
     }
     Ok(FiniteCmdp::from_csr(arrays)?)
+}
+
+/// Successors with their probabilities, each once, without those that cannot follow.
+fn merged(next: impl Iterator<Item = (u32, f64)>) -> Vec<(u32, f64)> {
+    let mut merged: Vec<(u32, f64)> = next.filter(|(_, p)| *p > 0.0).collect();
+    merged.sort_by_key(|(to, _)| *to);
+    merged.dedup_by(|next, kept| {
+        let same = next.0 == kept.0;
+        kept.1 += if same { next.1 } else { 0.0 };
+        same
+    });
+    merged
 }
 
 /// Rows that are added to arrays.
@@ -94,11 +116,11 @@ struct Starts {
 }
 
 impl Starts {
-    fn new(counts: &Counts) -> Self {
+    fn new(counts: &Counts, phases: usize) -> Self {
         let total = counts.episodes().max(1) as f64;
         let begun = counts.starts().iter().enumerate().filter(|(_, times)| **times > 0);
         let mut shares: Vec<(u32, f64)> =
-            begun.map(|(state, times)| (state as u32, *times as f64 / total)).collect();
+            begun.map(|(state, times)| ((state * phases) as u32, *times as f64 / total)).collect();
         if shares.is_empty() {
             shares.push((0, 1.0));
         }

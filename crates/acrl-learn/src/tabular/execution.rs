@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::estimate::{negligible, solve_robustly};
 use super::policy::action_index;
+use super::time_limit::Phases;
 use super::{Counts, EstimatedSolution, ObservationTable, TabularPolicy, estimate, split};
 use crate::LearnError;
 use crate::tuning::tabular::{FIRST_RESOLVE, LEAST_RESOLVE, RESOLVE_GROWTH, STATES_ADDED};
@@ -40,8 +41,8 @@ pub struct TabularExecutionOptions {
 /// ([`Agent::revise`]). So an error of the model does not last: with an open end it would otherwise leave a constant share of
 /// it as a shortfall, because deficits are made up for within a share of the steps taken.
 ///
-/// A truncation counts as an end here, other than in training: the averages go on with the next episode, and a policy that
-/// waits until it is cut off would have other averages than the model has.
+/// The phase of the episode follows its steps, if there is a [time limit](super::TimeLimit). An end at the limit is a
+/// truncation, after which no state is known; other ends count as terminations.
 ///
 /// In a state that the solved model does not have it acts as in the nearest known one, if that was not tried, and else takes
 /// the action that was tried least: until the model is solved again.
@@ -74,6 +75,8 @@ pub struct TabularState {
     waiting: Option<(usize, usize, Vec<f64>)>,
     /// Whether the next step is the first of an episode.
     fresh: bool,
+    /// Steps of the episode.
+    clock: u64,
     steps: u64,
     /// Step after which the model is solved again.
     next: u64,
@@ -88,6 +91,7 @@ struct Solved {
     scales: Vec<f64>,
     /// Whether an action was tried in each state.
     left: Vec<bool>,
+    phases: Phases,
 }
 
 impl Solved {
@@ -107,8 +111,9 @@ impl Solved {
         let plan = ExecutionPlan::new(&task, &solution.answer, &planned)?;
         let scales = std::iter::once(task.objective_scale()).chain(task.scales().iter().copied()).collect();
         let tried = |state: usize| (0..counts.actions()).any(|action| counts.visits(state, action) > 0);
-        let left = (0..model.states()).map(tried).collect();
-        Ok(Self { solution, plan, scales, left, model: Arc::clone(&model) })
+        let phases = counts.phases();
+        let left = (0..model.states() / phases.count).map(tried).collect();
+        Ok(Self { solution, plan, scales, left, phases, model: Arc::clone(&model) })
     }
 }
 
@@ -129,6 +134,7 @@ impl TabularExecution {
             taken: None,
             waiting: None,
             fresh: true,
+            clock: 0,
             steps: 0,
             next: LEAST_RESOLVE.max((FIRST_RESOLVE * policy.counts().steps() as f64) as u64),
             options,
@@ -281,11 +287,13 @@ impl TabularExecution {
 
     /// Number of states that the table may have.
     fn limit(&self) -> usize {
-        self.solved.model.states() + STATES_ADDED
+        self.solved.left.len() + STATES_ADDED
     }
 
     /// Action of the plan in one of its states.
     fn planned_action(&mut self, state: usize, agent: &Agent, rng: &mut Rng) -> usize {
+        let phases = self.solved.phases;
+        let state = state * phases.count + phases.after(self.state.clock);
         let choice = self.executor(|executor| executor.act(state, agent.multipliers(), rng));
         action_index(&self.solved.model, state, choice.unwrap_or(0))
     }
@@ -321,6 +329,12 @@ impl TabularExecution {
         agent: &mut Agent,
     ) -> Result<(), Error> {
         self.state.steps += 1;
+        self.state.clock += 1;
+        let truncated = ended && self.state.counts.time_limit().is(self.state.clock);
+        if truncated {
+            self.state.counts.truncated(self.state.clock);
+        }
+        self.state.clock = if ended { 0 } else { self.state.clock };
         if let Some((state, action)) = self.state.taken.take() {
             if std::mem::replace(&mut self.state.fresh, ended) {
                 self.state.counts.start(state);
@@ -330,9 +344,9 @@ impl TabularExecution {
             let mean = |i: usize| self.state.counts.mean(pair, i);
             let rewards: Vec<f64> =
                 rewards.iter().enumerate().map(|(i, r)| r.unwrap_or_else(|| mean(i))).collect();
-            if ended {
+            if ended && !truncated {
                 self.state.counts.transition(state, action, &rewards, None);
-            } else {
+            } else if !ended {
                 self.state.waiting = Some((state, action, rewards));
             }
         } else {

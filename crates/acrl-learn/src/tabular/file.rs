@@ -9,7 +9,7 @@ use super::counts::FlatCounts;
 use super::observations::Rows;
 use super::policy::Parts;
 use super::solution::StoredSolution;
-use super::{Counts, ObservationTable, Tabular, TabularPolicy};
+use super::{Counts, ObservationTable, Tabular, TabularPolicy, TimeLimit};
 use crate::policy_file::PolicyFileError;
 use crate::{ExecutionDefaults, LearnError, PolicyFile, TrainedPolicy, TrainingRecord};
 
@@ -31,6 +31,8 @@ pub(crate) struct TabularMeta {
     solution: StoredSolution,
     policies: usize,
     journey: bool,
+    #[serde(default)]
+    time_limit: TimeLimit,
 }
 
 impl TabularPolicy {
@@ -51,6 +53,7 @@ impl TabularPolicy {
             requirements: specification.requirements().to_vec(),
             policies: policies.len(),
             journey: !journey.is_empty(),
+            time_limit: flat.limit,
             solution: StoredSolution {
                 component_of: Vec::new(),
                 journey: Vec::new(),
@@ -59,6 +62,7 @@ impl TabularPolicy {
             },
         };
         let pairs = flat.visits.len();
+        let model_states = states * meta.time_limit.phases(states).count;
         // Counts are exact in double precision up to 2⁵³.
         let counts = |counts: Vec<u64>| counts.into_iter().map(|n| n as f64).collect::<Vec<_>>();
         let mut tensors = vec![
@@ -72,11 +76,11 @@ impl TabularPolicy {
             ("counts.times", Tensor::f64([meta.transitions], counts(flat.times))),
             ("counts.rewards", Tensor::f64([pairs, meta.rewards.len()], flat.sums)),
             ("counts.starts", Tensor::f64([states], counts(flat.starts))),
-            ("solution.policies", Tensor::whole([policies.len(), states], policies.concat())),
+            ("solution.policies", Tensor::whole([policies.len(), model_states], policies.concat())),
         ];
         if meta.journey {
-            tensors.push(("solution.journey", Tensor::whole([states], journey)));
-            tensors.push(("solution.component_of", Tensor::whole([states], component_of)));
+            tensors.push(("solution.journey", Tensor::whole([model_states], journey)));
+            tensors.push(("solution.component_of", Tensor::whole([model_states], component_of)));
         }
         let named = tensors.into_iter().map(|(name, tensor)| (format!("{prefix}{name}"), tensor));
         (meta, named.collect())
@@ -118,16 +122,18 @@ impl TabularPolicy {
             times: counts(container.take_f64(&name("counts.times"), &[transitions])?)?,
             sums: container.take_f64(&name("counts.rewards"), &[pairs, rewards.len()])?,
             starts: counts(container.take_f64(&name("counts.starts"), &[states])?)?,
+            limit: meta.time_limit,
         };
-        let policies = container.take_whole(&name("solution.policies"), &[meta.policies, states])?;
+        let model_states = states.saturating_mul(meta.time_limit.phases(states).count);
+        let policies = container.take_whole(&name("solution.policies"), &[meta.policies, model_states])?;
         let mut of_states = |what: &str| match meta.journey {
-            true => container.take_whole(&name(what), &[states]),
+            true => container.take_whole(&name(what), &[model_states]),
             false => Ok(Vec::new()),
         };
         let solution = StoredSolution {
             journey: of_states("solution.journey")?,
             component_of: of_states("solution.component_of")?,
-            policies: policies.chunks(states.max(1)).map(<[u32]>::to_vec).collect(),
+            policies: policies.chunks(model_states.max(1)).map(<[u32]>::to_vec).collect(),
             ..meta.solution
         };
         let specification = Specification::new(meta.objective, meta.requirements)

@@ -9,7 +9,7 @@
 //!   sweeping (Moore & Atkeson 1993), in turns with policies that are optimal in the model for random weights, so that data
 //!   are where solutions are.
 //! - **Episodes.** After a termination the next episode begins in a state of one shared distribution, to which all episodes
-//!   contribute. A truncation in training is not part of the model: it is a transition to the final observation.
+//!   contribute. A truncation is a transition to the final observation; the [time limit](TimeLimit) is estimated apart.
 //! - **Suitability.** [`Tabular::suitability`] measures whether a table is the right thing: states, steps per pair, new
 //!   states, and the difference of the model's claims from what was measured, which shows hidden states.
 //!
@@ -27,6 +27,7 @@ mod observations;
 mod policy;
 mod solution;
 mod suitability;
+mod time_limit;
 
 pub use config::TabularConfig;
 pub use counts::Counts;
@@ -35,6 +36,7 @@ pub use execution::{TabularExecution, TabularExecutionOptions, TabularState};
 pub use observations::ObservationTable;
 pub use policy::TabularPolicy;
 pub use suitability::Suitability;
+pub use time_limit::TimeLimit;
 
 use acrl::{ActionPart, BatchMatrix, Error, Interval, Named, Rng, Specification, VecTask};
 use serde::{Deserialize, Serialize};
@@ -92,6 +94,8 @@ struct Env {
     taken: Option<(Option<usize>, usize)>,
     /// Whether the next step is the first of an episode.
     fresh: bool,
+    /// Steps of the episode.
+    clock: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -127,7 +131,7 @@ impl Tabular {
             counts: Counts::new(parts.iter().product(), given.len()),
             parts,
             exploration: Exploration::new(config.gamma),
-            envs: vec![Env { taken: None, fresh: true }; num_envs],
+            envs: vec![Env { taken: None, fresh: true, clock: 0 }; num_envs],
             rngs: (0..num_envs as u64).map(|env| Rng::stream(seed, env)).collect(),
             rng: Rng::stream(seed, u64::MAX),
             steps: 0,
@@ -190,6 +194,13 @@ impl Tabular {
             }
             let (terminated, truncated) = (result.terminated[env], result.truncated[env]);
             self.envs[env].fresh = terminated || truncated;
+            self.envs[env].clock += 1;
+            if truncated && !terminated {
+                self.counts.truncated(self.envs[env].clock);
+            }
+            if terminated || truncated {
+                self.envs[env].clock = 0;
+            }
             let next = if terminated {
                 None
             } else {

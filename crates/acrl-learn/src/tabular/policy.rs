@@ -235,7 +235,9 @@ impl VecPolicy for TabularPolicy {
             let seen: Vec<f64> = observation.column(env).collect();
             let states = self.states(&seen);
             let state = if states.len() == 1 { states[0] } else { states[rng.index(states.len())] };
-            let action = self.rule(&weights)?[state] as usize;
+            // The beginning of an episode: how long it lasts already is not known here.
+            let first = state * self.parts.counts.phases().count;
+            let action = self.rule(&weights)?[first] as usize;
             actions.set_column(env, &split(action, &self.parts.actions));
         }
         Ok(())
