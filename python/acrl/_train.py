@@ -95,7 +95,7 @@ class Training:
 
     >>> import acrl
     >>> training = acrl.Training("CartPole-v1", objective=acrl.minimize("terminated"), total_steps=4096,
-    ...                          requirements=acrl.at_most("right", 0.4),
+    ...                          learner="ppo", requirements=acrl.at_most("right", 0.4),
     ...                          rewards=lambda obs, action, next_obs, reward, info: {"right": action})
     >>> for event in training:
     ...     if event.iteration == 1:

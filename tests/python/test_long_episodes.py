@@ -47,7 +47,9 @@ class Bursts(gymnasium.Env[Any, Any]):
 @pytest.fixture(scope="module")
 def policy() -> acrl.Policy:
     requirements = [acrl.at_most("cost", 0.03)]
-    return acrl.train(Bursts, objective="reward", requirements=requirements, total_steps=131_072, num_envs=8)
+    return acrl.train(
+        Bursts, objective="reward", requirements=requirements, learner="ppo", total_steps=131_072, num_envs=8
+    )
 
 
 def run(agent: acrl.Agent, steps: int, seed: int = 7) -> None:
@@ -128,7 +130,7 @@ def test_insufficient_policy_is_not_diagnosed_as_short_epoch(policy: acrl.Policy
 
 def test_constant_reward_is_violated_and_named_as_unobserved() -> None:
     requirements = [acrl.at_least("goal", 0.0035), acrl.at_most("cost", 0.05)]
-    policy = acrl.train(Bursts, requirements=requirements, total_steps=16_384, num_envs=8)
+    policy = acrl.train(Bursts, requirements=requirements, learner="ppo", total_steps=16_384, num_envs=8)
     agent = acrl.Agent(policy)
     run(agent, 20_000)
     assert agent.averages["goal"] == 0.0

@@ -30,7 +30,7 @@ class Found(gymnasium.Env[Any, Any]):
 
 def test_range_of_a_late_reward_is_re_estimated() -> None:
     requirements = [acrl.at_least("gold", 1.0), acrl.at_least("rest", 0.2)]
-    training = acrl.Training(Found, requirements=requirements, num_envs=4, total_steps=32_768)
+    training = acrl.Training(Found, requirements=requirements, learner="ppo", num_envs=4, total_steps=32_768)
     scales = [training.scales["gold"] for _ in training]
     assert len(scales) == 16
     # An eighth of the training is over before it is found; a quarter and half of it are not.

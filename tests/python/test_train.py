@@ -104,13 +104,18 @@ def test_one_policy_meets_original_and_changed_bounds_in_all_spaces(kind: str, t
 
 def test_discounted_criterion_meets_requirements() -> None:
     discounted = acrl.train(
-        Fields, requirements=WANTED, total_steps=60_000, seed=1, settings={"criterion": "discounted"}
+        Fields,
+        requirements=WANTED,
+        learner="ppo",
+        total_steps=60_000,
+        seed=1,
+        settings={"criterion": "discounted"},
     )
     agent = run(discounted, "box", WANTED, 20_000)
     assert all(found.met for found in agent.certificate.values()), agent.certificate
     wrong: Any = {"criterion": "median"}
     with pytest.raises(acrl.InputError, match="the setting 'criterion' is \"median\", expected one of"):
-        acrl.train(Fields, requirements=WANTED, total_steps=2048, settings=wrong)
+        acrl.train(Fields, requirements=WANTED, learner="ppo", total_steps=2048, settings=wrong)
 
 
 def test_settings_and_their_defaults_match_the_learner() -> None:
@@ -133,7 +138,9 @@ def _flat(action: Any) -> list[float]:
 def test_same_seed_gives_same_policy_and_events() -> None:
     def trained(seed: int) -> tuple[acrl.Policy, list[acrl.Iteration]]:
         events: list[acrl.Iteration] = []
-        policy = acrl.train(Fields(), requirements=WANTED, total_steps=8192, seed=seed, callback=events.append)
+        policy = acrl.train(
+            Fields(), requirements=WANTED, learner="ppo", total_steps=8192, seed=seed, callback=events.append
+        )
         return policy, events
 
     (one, told), (same, again), (other, _) = trained(5), trained(5), trained(6)
@@ -160,7 +167,13 @@ def test_callback_stops_the_training() -> None:
 def test_resumed_training_is_bit_identical(tmp_path: Path) -> None:
     def training(folder: Path, if_exists: Any = "error") -> acrl.Training:
         return acrl.Training(
-            Fields, requirements=WANTED, total_steps=5 * 2048, seed=3, out_dir=folder, if_exists=if_exists
+            Fields,
+            requirements=WANTED,
+            learner="ppo",
+            total_steps=5 * 2048,
+            seed=3,
+            out_dir=folder,
+            if_exists=if_exists,
         )
 
     straight = training(tmp_path / "straight")
@@ -187,6 +200,7 @@ def test_resumed_training_is_bit_identical(tmp_path: Path) -> None:
         acrl.Training(
             Fields,
             requirements=[acrl.at_least("red", 0.5), acrl.at_least("blue", 0.3)],
+            learner="ppo",
             total_steps=5 * 2048,
             seed=3,
             out_dir=tmp_path / "parts",
@@ -206,7 +220,12 @@ class Unpickled(Fields):
 def test_unpicklable_environments_restart_their_episodes_on_resume(tmp_path: Path) -> None:
     def training(if_exists: Any) -> acrl.Training:
         return acrl.Training(
-            Unpickled, requirements=WANTED, total_steps=3 * 2048, out_dir=tmp_path / "run", if_exists=if_exists
+            Unpickled,
+            requirements=WANTED,
+            learner="ppo",
+            total_steps=3 * 2048,
+            out_dir=tmp_path / "run",
+            if_exists=if_exists,
         )
 
     with training("error") as first:
@@ -304,9 +323,10 @@ def test_bad_training_arguments_are_refused() -> None:
     wrong(acrl.InputError, "num_envs is 0", num_envs=0)
     wrong(acrl.UnknownNameError, "scales: unknown reward 'green'", scales={"green": 1.0})
     wrong(acrl.InputError, "scale of 'red' is nan", scales={"red": float("nan")})
-    wrong(acrl.UnknownNameError, "settings: unknown 'lr'", settings={"lr": 0.1})
-    wrong(acrl.InputError, "'gamma' is 1.5", settings={"gamma": 1.5})
-    wrong(acrl.InputError, "'hidden_sizes' is \"64\", expected a list", settings={"hidden_sizes": "64"})
+    wrong(acrl.InputError, "expected the name of the learner whose setting 'gamma' is", settings={"gamma": 0.9})
+    wrong(acrl.UnknownNameError, "settings: unknown 'lr'", learner="ppo", settings={"lr": 0.1})
+    wrong(acrl.InputError, "'gamma' is 1.5", learner="ppo", settings={"gamma": 1.5})
+    wrong(acrl.InputError, "'hidden_sizes' is \"64\", expected a list", learner="ppo", settings={"hidden_sizes": "64"})
     wrong(acrl.InputError, "'resume'", if_exists="append")
     wrong(acrl.InputError, "without out_dir", if_exists="resume")
 
@@ -397,30 +417,37 @@ def test_agent_gives_the_results_of_a_run_in_the_same_environment(epoch: Any, bo
 
 @functools.cache
 def short_policy() -> acrl.Policy:
-    return acrl.train(Fields, requirements=WANTED, objective=acrl.minimize("truncated"), total_steps=30_000, seed=1)
+    objective = acrl.minimize("truncated")
+    return acrl.train(Fields, requirements=WANTED, objective=objective, learner="ppo", total_steps=30_000, seed=1)
 
 
-Learner = Literal["ppo", "sac", "tabular"]
+Learner = Literal["auto", "ppo", "sac", "tabular"]
 
 
 @pytest.mark.parametrize(
-    ("learner", "kind", "steps"),
-    [("sac", "discrete", 6000), ("sac", "box", 6000), ("tabular", "box", 4096)],
+    ("learner", "chosen", "kind", "steps"),
+    [
+        ("sac", "sac", "discrete", 6000),
+        ("sac", "sac", "box", 6000),
+        ("tabular", "tabular", "box", 4096),
+        ("auto", "tabular", "box", 4096),
+        ("auto", "ppo", "tuple", 60_000),
+    ],
 )
 def test_off_policy_and_tabular_learners_meet_original_and_changed_bounds(
-    learner: Learner, kind: str, steps: int, tmp_path: Path
+    learner: Learner, chosen: str, kind: str, steps: int, tmp_path: Path
 ) -> None:
     trained = acrl.train(lambda: Fields(kind), requirements=WANTED, learner=learner, total_steps=steps, seed=1)
     trained.save(tmp_path / "policy.safetensors")
     policy = acrl.Policy.load(tmp_path / "policy.safetensors")
-    assert policy._file.training[0] == learner
+    assert policy._file.training[0] == chosen
     for requirements in (WANTED, [acrl.at_least("red", 0.1), acrl.at_least("blue", 0.4)]):
         agent = run(policy, kind, requirements, 20_000)
         assert all(found.met for found in agent.certificate.values()), agent.certificate
     assert acrl.run(policy, env=Fields(kind), steps=20_000, seed=3)
 
 
-@pytest.mark.parametrize(("learner", "total"), [("sac", 4000), ("tabular", 4096)])
+@pytest.mark.parametrize(("learner", "total"), [("sac", 4000), ("tabular", 4096), ("auto", 4096)])
 def test_resumed_training_of_each_learner_is_bit_identical(learner: Learner, total: int, tmp_path: Path) -> None:
     def training(folder: Path, if_exists: Any = "error") -> acrl.Training:
         return acrl.Training(
@@ -452,8 +479,20 @@ def test_learner_that_does_not_fit_is_refused_with_the_reason() -> None:
         with pytest.raises((acrl.InputError, acrl.UnknownNameError), match=text):
             acrl.train(lambda: Fields(kind), **given)
 
-    wrong('the learner is "dqn", expected one of ppo, sac, tabular', learner="dqn")
+    wrong('the learner is "dqn", expected one of auto, ppo, sac, tabular', learner="dqn")
     wrong("ppo", kind="tuple", learner="sac")
     wrong("discrete actions", kind="discrete", learner="tabular")
     wrong("settings: unknown 'gae_lambda', expected .*tau", learner="sac", settings={"gae_lambda": 0.9})
     wrong("'tau' is 2.0", learner="sac", settings={"tau": 2.0})
+
+
+def test_auto_says_which_learner_it_chose_and_why(capsys: pytest.CaptureFixture[str]) -> None:
+    training = acrl.Training(Fields, requirements=WANTED, total_steps=4096, progress=True)
+    assert (training.learner, training.learner_reason) == ("tabular", None), "on trial"
+    training.run()
+    assert training.learner == "tabular"
+    assert training.learner_reason == "observations recur: 5 distinct ones in 533 steps"
+    assert "learner: tabular (observations recur" in capsys.readouterr().err
+    named = acrl.Training(Fields, requirements=WANTED, total_steps=4096, learner="sac")
+    assert (named.learner, named.learner_reason) == ("sac", None)
+    assert acrl.Training(Fields, requirements=WANTED, num_envs=16).learner == "ppo"

@@ -302,7 +302,7 @@ pub(crate) mod tabular {
     pub(crate) const RESET_ENTRIES: usize = 4_000_000;
     /// Largest number of phases into which a time limit divides episodes, and of states of a model with phases.
     pub(crate) const MOST_PHASES: usize = 16;
-    pub(crate) const PHASED_STATES: usize = 2_500;
+    pub(crate) const PHASED_STATES: usize = 1_000;
     /// Relative gap to which an estimate is solved; its error is larger.
     pub(crate) const GAP: f64 = 1e-4;
     /// Rounds of a solve times the size of the model, after which it ends with the gap that it has.

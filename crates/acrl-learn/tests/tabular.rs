@@ -8,7 +8,9 @@ use acrl::{
 };
 use acrl_envs::{External, ExternalAction, ExternalParameters, ExternalReward};
 use acrl_learn::ppo::StepResult;
-use acrl_learn::tabular::{TabularExecution, TabularExecutionOptions, TabularState};
+use acrl_learn::tabular::{
+    Counts, TabularExecution, TabularExecutionOptions, TabularState, estimate, solve_estimate,
+};
 use acrl_learn::{LearnError, PolicyFile, Tabular, TabularConfig, TabularPolicy, TrainedPolicy};
 
 /// What a step of a test environment gives.
@@ -220,13 +222,16 @@ impl World for Corridor {
 fn truncation_is_a_transition_to_the_final_observation() {
     let policy = trained(&Corridor, 2_000, 4, 3).policy().unwrap();
     let model = policy.model().unwrap();
-    // State 5 is seen only as a final observation; from every other state an action leads on and none back to the start.
+    // State 5 is seen only as a final observation; from every other state an action leads on and none back to the start,
+    // except in the last of five phases, each of which is a step.
     let state = |s: usize| policy.table().find(&[s as f64]).unwrap();
-    assert_eq!(model.states(), 6);
-    for s in 0..5 {
-        for choice in model.choices(state(s)) {
+    assert_eq!((policy.counts().time_limit().mean(), model.states()), (Some(5.0), 6 * 5));
+    for (s, phase) in (0..5).flat_map(|s| (0..5).map(move |phase| (s, phase))) {
+        for choice in model.choices(5 * state(s) + phase) {
+            let next = [5 * state(s) + phase + 1, 5 * state(s + 1) + phase + 1];
+            let expected = if phase == 4 { [5 * state(0); 2] } else { next };
             let targets = model.choice(choice).targets;
-            assert!(targets.iter().all(|t| *t as usize == state(s) || *t as usize == state(s + 1)), "{s}");
+            assert!(targets.iter().all(|t| expected.contains(&(*t as usize))), "{s} {phase}: {targets:?}");
         }
     }
 }
@@ -526,4 +531,30 @@ fn hidden_states_show_in_the_models_claims() {
     for world in [&Service(0.6) as &dyn World, &Lottery, &Lock] {
         assert!(z(world).abs() < 3.0, "{}", z(world));
     }
+}
+
+/// A first state that leads to one in which every step is rewarded, until the episode is cut off.
+fn cut_off_after(limit: u64, episodes: u64) -> Counts {
+    let mut counts = Counts::new(1, 1);
+    for _ in 0..episodes {
+        counts.start(0);
+        counts.transition(0, 0, &[0.0], Some(1));
+        (1..limit).for_each(|_| counts.transition(1, 0, &[1.0], Some(1)));
+        counts.truncated(limit);
+    }
+    counts
+}
+
+#[test]
+fn time_limit_is_part_of_the_model() {
+    let specification = Specification::new(Some(Objective::maximize("r")), vec![]).unwrap();
+    // With more phases than steps each step is one, and the limit is exact; else the mean is.
+    for (limit, expected) in [(10, 0.9), (200, 0.995)] {
+        let counts = cut_off_after(limit, 3);
+        let model = estimate(&counts, &["r".to_owned()]).unwrap();
+        let objective = solve_estimate(&model, &specification).unwrap().answer.values()[0];
+        assert!((objective - expected).abs() < 1e-3, "{objective} {expected}");
+    }
+    let unlimited = Counts::new(1, 1);
+    assert_eq!(unlimited.time_limit().mean(), None);
 }
