@@ -403,7 +403,9 @@ def execute(case: Case, policy: acrl.Policy, bounds: list[acrl.Requirement], see
     }
 
 
-def train(case: Case, told: dict[str, Any], seed: int, policies: Path | None, name: str) -> dict[str, Any]:
+def train(
+    case: Case, told: dict[str, Any], seed: int, policies: Path | None, name: str, learner: str
+) -> dict[str, Any]:
     """One training with default settings, and the agent with both sets of requirements."""
     bounds, changed = required(case, told)
     begin = time.perf_counter()
@@ -412,6 +414,7 @@ def train(case: Case, told: dict[str, Any], seed: int, policies: Path | None, na
         objective=case.goal,
         requirements=bounds,
         rewards=case.rewards,
+        learner=learner,
         total_steps=case.steps,
         seed=seed,
         progress=False,
@@ -461,6 +464,7 @@ def main() -> None:
     parser.add_argument("what", choices=["probe", "train", "table"])
     parser.add_argument("names", nargs="*", help="environments; default all")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--learner", default="ppo", choices=["auto", "ppo", "sac", "tabular"])
     parser.add_argument("--again", action="store_true", help="also what is there already")
     parser.add_argument("--summary", type=Path, default=SUMMARY)
     parser.add_argument("--policies", type=Path, help="keep the policies in this folder")
@@ -484,7 +488,7 @@ def main() -> None:
                 entry["probe"] = probe(case)
                 print(name, json.dumps(entry["probe"]), flush=True)
             if args.what == "train" and (args.again or str(seed) not in entry.get("runs", {})):
-                run = train(case, entry.get("probe", {}), seed, args.policies, name)
+                run = train(case, entry.get("probe", {}), seed, args.policies, name, args.learner)
                 entry.setdefault("runs", {})[str(seed)] = run
                 print(name, seed, json.dumps(run), flush=True)
             part = args.summary.with_suffix(".part")

@@ -52,6 +52,7 @@ def main() -> None:
     parser.add_argument("--task", default="SafetyPointGoal1-v0")
     parser.add_argument("--cost", type=float, default=0.025, help="the most cost per step; .025 is 25 in 1,000 steps")
     parser.add_argument("--changed", type=float, nargs="+", default=[0.04, 0.01], help="other bounds, without training")
+    parser.add_argument("--learner", default="ppo", choices=["auto", "ppo", "sac"])
     parser.add_argument("--steps", type=int, default=200_000)
     parser.add_argument("--run", type=int, default=15_000)
     parser.add_argument("--seed", type=int, default=0)
@@ -71,6 +72,7 @@ def main() -> None:
             args.task,
             objective="reward",
             requirements=acrl.at_most("cost", args.cost),
+            learner=args.learner,
             total_steps=args.steps,
             seed=args.seed,
             scales=scales,
