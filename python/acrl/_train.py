@@ -115,7 +115,7 @@ class Training:
         objective: Objective | str | None = None,
         rewards: RewardSpec | None = None,
         learner: Literal["auto", "ppo", "sac", "tabular"] = "auto",
-        total_steps: int = 1_000_000,
+        total_steps: int | None = None,
         seed: int = 0,
         num_envs: int | None = None,
         scales: Mapping[str, float] | None = None,
@@ -130,6 +130,8 @@ class Training:
         self._required = as_requirements(requirements)
         if not self._required and self._objective is None:
             raise InputError("nothing to achieve: give an objective or requirements")
+        if total_steps is None:
+            total_steps = _acrl.default_total_steps(learner)
         if not total_steps >= 1:
             raise InputError(f"total_steps is {total_steps}, expected a number above 0")
         if not checkpoint_every >= 0:
@@ -364,7 +366,8 @@ def train(*args: Any, **kwargs: Any) -> Policy:  # noqa: D417 (those of Training
             counting and solved exactly, for discrete actions and at most some thousand distinct observations. "auto":
             "tabular" where observations recur, as a tenth of the training shows; "ppo" with 16 and more environments or
             5,000,000 and more steps; else "sac". `Training.learner_reason` and the progress bar say why.
-        total_steps: Environment steps, in all environments. The evaluation of the policy takes up to a quarter of
+        total_steps: Environment steps, in all environments; default 1,000,000 with "ppo", 100,000 with "tabular", else
+            200,000. The evaluation of the policy takes up to a quarter of
             that on top of it, and several thousand steps at least: it measures whole episodes, and more of them until
             the standard errors are a hundredth of the range of the averages.
         seed: Seed of all randomness. The result is reproducible if the environment is.

@@ -126,6 +126,15 @@ impl ExternalTraining {
         }
     }
 
+    /// Default number of environment steps, in all environments.
+    pub fn default_total_steps(learner: ExternalLearner) -> u64 {
+        match learner {
+            ExternalLearner::Ppo => PpoConfig::EXTERNAL_STEPS,
+            ExternalLearner::Tabular => TabularConfig::default().total_steps,
+            ExternalLearner::Auto | ExternalLearner::Sac => SacConfig::default().total_steps,
+        }
+    }
+
     /// The default settings of a learner, by name.
     pub fn defaults(learner: ExternalLearner, num_envs: usize, total_steps: u64) -> Value {
         match learner {

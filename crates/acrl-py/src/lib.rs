@@ -60,7 +60,7 @@ mod _acrl {
     #[pymodule_export]
     use super::specification::{Objective, Requirement, named, weights};
     #[pymodule_export]
-    use super::train::{Evaluation, Trainer, default_num_envs, default_settings};
+    use super::train::{Evaluation, Trainer, default_num_envs, default_settings, default_total_steps};
     #[cfg(feature = "trials")]
     #[pymodule_export]
     use super::trials::{seconds_to_act, untrained};

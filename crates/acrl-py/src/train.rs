@@ -459,6 +459,13 @@ pub(crate) fn default_num_envs(learner: &str, total_steps: u64) -> PyResult<usiz
     Ok(ExternalTraining::default_num_envs(learner, total_steps))
 }
 
+/// The default number of environment steps of a training.
+#[pyfunction]
+pub(crate) fn default_total_steps(learner: &str) -> PyResult<u64> {
+    let learner = learner.parse::<ExternalLearner>().map_err(input)?;
+    Ok(ExternalTraining::default_total_steps(learner))
+}
+
 /// The default settings of a learner as JSON, by name.
 #[pyfunction]
 pub(crate) fn default_settings(learner: &str, num_envs: usize, total_steps: u64) -> PyResult<String> {

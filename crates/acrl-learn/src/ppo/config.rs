@@ -47,6 +47,9 @@ settings! {
 }
 
 impl PpoConfig {
+    /// Default number of environment steps of [`ExternalPpo`](super::ExternalPpo).
+    pub const EXTERNAL_STEPS: u64 = 1_000_000;
+
     /// Default number of environments of [`ExternalPpo`](super::ExternalPpo).
     pub const EXTERNAL_ENVS: usize = 16;
 
