@@ -240,6 +240,20 @@ pub(crate) mod external_library {
     pub(crate) const ERRORS: f64 = 2.0;
 }
 
+/// Evaluation of the weightings that are the best ones for some weights, in environments that the caller steps.
+pub(crate) mod front {
+    /// The share of the training's steps that it takes.
+    pub(crate) const SHARE: f64 = 0.1;
+    /// The smallest and the largest multiplier, in units: useful ones run from 0.004 to 6.
+    pub(crate) const MULTIPLIERS: (f64, f64) = (0.0125, 12.8);
+    /// Multipliers of one requirement, by factors of two.
+    pub(crate) const LEVELS: usize = 11;
+    /// Combinations of multipliers of several requirements.
+    pub(crate) const WEIGHTINGS: usize = 25;
+    /// Weight, in visits, of the variance of all weightings in that of one.
+    pub(crate) const SHARED: f64 = super::external_library::SHARED;
+}
+
 /// Lengths of an evaluation in environments that the caller steps.
 pub(crate) mod external_evaluation {
     /// Steps of a visit before its rewards count, and steps of which they count, before both are scaled to the training.

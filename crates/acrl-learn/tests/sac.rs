@@ -3,8 +3,8 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use acrl::{
-    ActionPart, BatchMatrix, Interval, Named, Objective, PolicyLibrary, Requirement, Rng, Specification,
-    VecPolicy as _, VecTask,
+    ActionPart, BatchMatrix, Executor, Interval, Named, Objective, PolicyLibrary, Requirement, Rewards, Rng,
+    Specification, VecPolicy as _, VecTask,
 };
 use acrl_envs::{External, ExternalAction, ExternalParameters, ExternalReward};
 use acrl_files::checkpoint;
@@ -218,6 +218,51 @@ fn results_do_not_depend_on_the_number_of_threads() {
     assert!(trained(1) == trained(2));
 }
 
+#[test]
+fn an_execution_shares_time_and_a_looser_bound_gives_no_less() {
+    let mut sac = force_training(Criterion::Discounted, 1, 6_000, 1);
+    let mut world = Force::new(1, 1);
+    train(&mut sac, &mut world);
+    let mut evaluation = ExternalEvaluation::new(&sac, 5);
+    let mut actions = BatchMatrix::zeros(1, 1);
+    while !evaluation.is_over() {
+        evaluation.act(&world.observation(), &mut actions).unwrap();
+        let (rewards, ..) = world.step(&actions);
+        evaluation.observe(&rewards, &[true], &[false]);
+    }
+    assert_eq!(evaluation.steps(), 600, "a tenth of the training");
+    let external = external(&["gain", "energy"], vec![NUMBER]);
+    let task = Force::task(&external);
+    let defaults = evaluation.execution_defaults(&task);
+    assert_eq!(defaults.executor, Executor::TimeSharing);
+    let file = PolicyFile {
+        policy: evaluation.policy().clone(),
+        library: evaluation.library(),
+        ..policy_file(&sac, &task, defaults)
+    };
+    let mut gains = Vec::new();
+    for bound in [0.05, 0.1, 0.2] {
+        let energy = Requirement::at_most("energy", bound).unwrap();
+        let specification = Specification::new(Some(Objective::maximize("gain")), vec![energy]).unwrap();
+        let task = VecTask::new(&external, specification).unwrap();
+        let mut agent = file.agent_builder(&task).unwrap().build().unwrap();
+        let (mut policy, mut world) = (file.policy.clone(), Force::new(1, 8));
+        let mut weights = BatchMatrix::zeros(2, 1);
+        for _ in 0..20_000 {
+            weights.set_column(0, agent.weights());
+            policy.act(&world.observation(), &weights, &mut actions, &mut [Rng::new(0)]).unwrap();
+            let (rewards, ..) = world.step(&actions);
+            agent.observe(&Rewards::new(vec![rewards.at(0, 0), -rewards.at(1, 0)]).unwrap()).unwrap();
+        }
+        let averages = agent.averages();
+        // u = x/2λ gains √(12 c)/6 with an energy of c.
+        let best = (12.0 * bound).sqrt() / 6.0;
+        assert!(-averages[1] < 1.02 * bound && averages[0] > 0.9 * best, "{bound}: {averages:?}, not {best}");
+        gains.push(averages[0]);
+    }
+    assert!(gains.is_sorted(), "{gains:?}");
+}
+
 /// Points on a line that move left or right by choice, and are rewarded at its ends.
 struct Line {
     positions: Vec<f64>,
@@ -345,29 +390,33 @@ fn settings_out_of_their_range_are_refused() {
     }
 }
 
+fn policy_file(sac: &Sac, task: &VecTask<'_>, execution_defaults: ExecutionDefaults) -> PolicyFile {
+    PolicyFile {
+        problem: String::new(),
+        specification: task.specification().clone(),
+        policy: TrainedPolicy::Sac(Box::new(sac.policy())),
+        library: PolicyLibrary::default(),
+        coverage: sac.coverage().clone(),
+        reward_sample: RewardSample::default(),
+        execution_defaults,
+        training: TrainingRecord {
+            learner: "sac".to_owned(),
+            method: "a_crl".to_owned(),
+            steps: 0,
+            seed: 1,
+            complete: true,
+            version: String::new(),
+        },
+    }
+}
+
 #[test]
 fn policies_survive_a_policy_file_and_contradictions_are_refused() {
     for action in [vec![NUMBER; 2], vec![CHOICE; 2]] {
         let external = external(&["gain", "energy"], action);
         let task = Force::task(&external);
         let sac = Sac::new(&task, &[Interval::UNBOUNDED], &[false; 2], config(1_000), 1).unwrap();
-        let file = PolicyFile {
-            problem: String::new(),
-            specification: task.specification().clone(),
-            policy: TrainedPolicy::Sac(Box::new(sac.policy())),
-            library: PolicyLibrary::default(),
-            coverage: sac.coverage().clone(),
-            reward_sample: RewardSample::default(),
-            execution_defaults: ExecutionDefaults::uncalibrated(&task),
-            training: TrainingRecord {
-                learner: "sac".to_owned(),
-                method: "a_crl".to_owned(),
-                steps: 0,
-                seed: 1,
-                complete: true,
-                version: String::new(),
-            },
-        };
+        let file = policy_file(&sac, &task, ExecutionDefaults::uncalibrated(&task));
         let container = file.to_container().unwrap();
         let mut read = PolicyFile::from_container(container.clone()).unwrap().policy;
         let (mut policy, mut observation) = (sac.policy(), BatchMatrix::zeros(1, 3));

@@ -6,11 +6,13 @@
 //! fixed weights are a [library](ExternalEvaluation::library), and the [policy](ExternalEvaluation::policy) samples its
 //! actions where that was measured to be better.
 
-use acrl::{BatchMatrix, Error, PolicyLibrary, Rng, VecPolicy as _, VecTask};
+use acrl::{BatchMatrix, Error, Executor, PolicyLibrary, Rng, VecPolicy as _, VecTask};
 
+use super::front::FrontEvaluator;
 use crate::tuning::external_evaluation::{
     DRAWN, FACTORS, LARGEST_SHARE, MEASURED, SAMPLING_GAIN, SHARE, WARM_UP,
 };
+use crate::tuning::front;
 use crate::{ExecutionDefaults, ExternalPpo, LibraryEvaluator, Sac, TrainedPolicy};
 
 /// What an evaluation needs of a training.
@@ -68,7 +70,7 @@ pub struct ExternalEvaluation {
     plan: Plan,
     stage: Stage,
     policy: TrainedPolicy,
-    evaluator: LibraryEvaluator,
+    evaluator: Evaluator,
     /// For each of r₀ … r_m the row of the environment's rewards and the sign.
     terms: Vec<Option<(usize, f64)>>,
     rewards: BatchMatrix,
@@ -85,6 +87,25 @@ enum Stage {
     Mode,
     Samples { mode: f64, spent: usize },
     Library,
+}
+
+/// What measures averages under fixed weights.
+#[derive(Debug, Clone)]
+enum Evaluator {
+    /// Of policies whose samples or modes may be better, and which may get stuck at some weights.
+    Library(LibraryEvaluator),
+    /// Of deterministic policies, whose execution shares time between the best entries.
+    Front(FrontEvaluator),
+}
+
+/// Runs the same expression for any evaluator.
+macro_rules! each {
+    ($evaluator:expr, $each:ident => $call:expr) => {
+        match $evaluator {
+            Evaluator::Library($each) => $call,
+            Evaluator::Front($each) => $call,
+        }
+    };
 }
 
 /// Lengths and budgets, in steps of each environment.
@@ -122,14 +143,21 @@ impl Plan {
     }
 
     /// An evaluator of the library with `drawn` weights from the simplex, or of the single-objective averages alone.
-    fn evaluator(&self, drawn: Option<usize>, measured: usize, budget: usize) -> LibraryEvaluator {
-        let lengths = (self.warm_up, measured);
-        LibraryEvaluator::new(&self.scales, self.objective, self.num_envs, drawn, lengths, budget, self.seed)
+    fn evaluator(&self, drawn: Option<usize>, measured: usize, budget: usize) -> Evaluator {
+        let (scales, lengths) = (&self.scales, (self.warm_up, measured));
+        let (objective, num_envs, seed) = (self.objective, self.num_envs, self.seed);
+        Evaluator::Library(LibraryEvaluator::new(scales, objective, num_envs, drawn, lengths, budget, seed))
+    }
+
+    /// An evaluator of the weightings that are the best ones for some weights.
+    fn front(&self, total_steps: u64) -> Evaluator {
+        let budget = (front::SHARE * total_steps as f64 / self.num_envs as f64) as usize;
+        Evaluator::Front(FrontEvaluator::new(&self.scales, self.objective, self.num_envs, budget, self.seed))
     }
 
     /// The steps of a library with `drawn` weights from the simplex, without further visits.
     fn steps(&self, drawn: usize, measured: usize) -> usize {
-        self.evaluator(Some(drawn), measured, 0).steps()
+        each!(self.evaluator(Some(drawn), measured, 0), evaluator => evaluator.steps())
     }
 
     /// The number of weights to draw, and the steps to measure at each: whole episodes as far as possible, because the
@@ -154,7 +182,9 @@ impl ExternalEvaluation {
     pub fn new(training: impl Into<EvaluatedTraining>, seed: u64) -> Self {
         let training = training.into();
         let plan = Plan::new(&training, seed);
-        let (stage, evaluator) = if training.policy.has_categorical_actions() {
+        let (stage, evaluator) = if matches!(training.policy, TrainedPolicy::Sac(_)) {
+            (Stage::Library, plan.front(training.total_steps))
+        } else if training.policy.has_categorical_actions() {
             (Stage::Mode, plan.evaluator(None, plan.measured, 0))
         } else {
             let (drawn, measured) = plan.whole_episodes(plan.budget);
@@ -175,7 +205,8 @@ impl ExternalEvaluation {
 
     /// Writes an action for every environment.
     pub fn act(&mut self, observation: &BatchMatrix, actions: &mut BatchMatrix) -> Result<(), Error> {
-        self.policy.act(observation, self.evaluator.weights(), actions, &mut self.rngs)
+        let weights = each!(&self.evaluator, evaluator => evaluator.weights());
+        self.policy.act(observation, weights, actions, &mut self.rngs)
     }
 
     /// Takes the environment's rewards in environments that made a step (`mask`), and episodes that ended with it.
@@ -186,9 +217,9 @@ impl ExternalEvaluation {
                 out.zip(rewards.row(*row)).for_each(|(r, x)| *r = sign * x);
             }
         }
-        self.evaluator.observe(&self.rewards, mask, ended);
+        each!(&mut self.evaluator, evaluator => evaluator.observe(&self.rewards, mask, ended));
         (self.step, self.steps) = (self.step + 1, self.steps + 1);
-        if self.evaluator.is_over() {
+        if self.stage_is_over() {
             self.next_stage();
         }
     }
@@ -198,14 +229,13 @@ impl ExternalEvaluation {
         let (stage, evaluator, sampling) = match self.stage {
             Stage::Library => return,
             Stage::Mode => {
-                let stage =
-                    Stage::Samples { mode: self.single_objective_sum(), spent: self.evaluator.steps() };
+                let stage = Stage::Samples { mode: self.single_objective_sum(), spent: self.stage_steps() };
                 (stage, plan.evaluator(None, plan.measured, 0), true)
             }
             Stage::Samples { mode, spent } => {
                 let rewards = plan.scales.len() - usize::from(!plan.objective);
                 let sampling = self.single_objective_sum() - mode > SAMPLING_GAIN * rewards as f64;
-                let budget = plan.budget.saturating_sub(spent + self.evaluator.steps());
+                let budget = plan.budget.saturating_sub(spent + self.stage_steps());
                 let (drawn, measured) = plan.whole_episodes(budget);
                 (Stage::Library, plan.evaluator(Some(drawn), measured, budget), sampling)
             }
@@ -218,19 +248,28 @@ impl ExternalEvaluation {
     /// The sum over rewards of the average, in units of the reward's range, under all weight on that reward.
     fn single_objective_sum(&self) -> f64 {
         let (scales, first) = (&self.plan.scales, usize::from(!self.plan.objective));
-        let library = self.evaluator.library();
+        let library = self.library();
         let entries = library.entries.iter().take(scales.len() - first).enumerate();
         entries.map(|(j, entry)| entry.values[first + j] / scales[first + j]).sum()
     }
 
+    /// Steps of the present stage in each environment, as far as they are planned.
+    fn stage_steps(&self) -> usize {
+        each!(&self.evaluator, evaluator => evaluator.steps())
+    }
+
+    fn stage_is_over(&self) -> bool {
+        each!(&self.evaluator, evaluator => evaluator.is_over())
+    }
+
     /// True when everything has been measured.
     pub fn is_over(&self) -> bool {
-        matches!(self.stage, Stage::Library) && self.evaluator.is_over()
+        matches!(self.stage, Stage::Library) && self.stage_is_over()
     }
 
     /// The share of the present stage that is done, as far as its length is known.
     pub fn progress(&self) -> f64 {
-        self.step as f64 / self.evaluator.steps() as f64
+        self.step as f64 / self.stage_steps() as f64
     }
 
     /// Environment steps so far, in all environments.
@@ -250,12 +289,18 @@ impl ExternalEvaluation {
 
     /// The long-run averages of the policy under fixed weights.
     pub fn library(&self) -> PolicyLibrary {
-        self.evaluator.library()
+        each!(&self.evaluator, evaluator => evaluator.library())
     }
 
     /// The defaults with which to execute the policy. The environment cannot be copied, so the executor follows from the
     /// evaluation, and the rest is not [calibrated](crate::calibrate()).
     pub fn execution_defaults(&self, task: &VecTask<'_>) -> ExecutionDefaults {
-        ExecutionDefaults { executor: self.evaluator.executor(), ..ExecutionDefaults::uncalibrated(task) }
+        let executor = match &self.evaluator {
+            Evaluator::Library(evaluator) => evaluator.executor(),
+            // Without an objective there is nothing to divide by its value.
+            Evaluator::Front(_) if !task.has_objective() => Executor::Library,
+            Evaluator::Front(_) => Executor::TimeSharing,
+        };
+        ExecutionDefaults { executor, ..ExecutionDefaults::uncalibrated(task) }
     }
 }

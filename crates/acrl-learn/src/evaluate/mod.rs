@@ -6,6 +6,7 @@
 
 mod evaluator;
 mod external;
+mod front;
 
 use acrl::{BatchMatrix, Error, LibraryEntry, PolicyLibrary, Rng, VecPolicy, VecTask};
 

@@ -1,7 +1,7 @@
 //! Actor: a normal distribution squashed by tanh (Haarnoja et al. 2018).
 
 use acrl::Rng;
-use acrl_nn::{Activation, Adam, Batch, Mlp, Workspace};
+use acrl_nn::{Activation, Adam, Batch, Mlp, Workspace, polyak_update};
 use serde::{Deserialize, Serialize};
 
 use crate::LearnError;
@@ -15,6 +15,9 @@ const LOG_CONSTANT: f32 = 0.918_938_5 + 1.386_294_4;
 #[serde(deny_unknown_fields)]
 pub(super) struct Actor {
     net: Mlp,
+    /// Polyak average of the network's parameters, which is what remains of a training: single gradient steps have little
+    /// influence on it (Polyak & Juditsky 1992).
+    average: Mlp,
     adam: Adam,
     /// ln α.
     log_ent_coef: f32,
@@ -169,6 +172,7 @@ impl Actor {
         let learnt = || (Adam::with(1, [0.9, 0.999], ADAM_EPSILON), target);
         Ok(Self {
             adam: Adam::with(net.parameters().len(), [0.9, 0.999], ADAM_EPSILON),
+            average: net.clone(),
             net,
             log_ent_coef: ent_coef.map_or(INITIAL_ENT_COEF, |given| given as f32).ln(),
             ent_coef_adam: ent_coef.is_none().then(learnt),
@@ -179,6 +183,11 @@ impl Actor {
     /// The network: inputs to means μ, and what ln σ is made of.
     pub(super) fn net(&self) -> &Mlp {
         &self.net
+    }
+
+    /// Polyak average of the network.
+    pub(super) fn average(&self) -> &Mlp {
+        &self.average
     }
 
     /// α.
@@ -199,8 +208,14 @@ impl Actor {
     }
 
     /// A gradient step on mean(α ln π(a) − Q(a)), where the rows of `d_action` from `first` on are −∂Q/∂a by the number
-    /// of samples; and one on α. After [`Actor::forward`].
-    pub(super) fn descend(&mut self, drawn: &Drawn, d_action: &Batch, first: usize, learning_rate: f32) {
+    /// of samples; one on α; and one of the average at the rate `tau`. After [`Actor::forward`].
+    pub(super) fn descend(
+        &mut self,
+        drawn: &Drawn,
+        d_action: &Batch,
+        first: usize,
+        (learning_rate, tau): (f32, f32),
+    ) {
         let ent_coef = self.ent_coef();
         let Some(Scratch { work, d_output, gradient }) = &mut self.scratch else { return };
         d_output.set_batch_size(drawn.batch_size);
@@ -208,6 +223,7 @@ impl Actor {
         gradient.fill(0.0);
         self.net.backward(work, d_output, gradient);
         self.adam.step(self.net.parameters_mut(), gradient, learning_rate);
+        polyak_update(self.average.parameters_mut(), self.net.parameters(), tau);
         if let Some((adam, target)) = &mut self.ent_coef_adam {
             let log = drawn.log_probabilities.iter().sum::<f32>() / drawn.batch_size as f32;
             let mut parameter = [self.log_ent_coef];
@@ -298,11 +314,11 @@ mod tests {
         let (mut drawn, mut rng) = (Drawn::default(), Rng::new(2));
         drawn.draw_noise(1, 16, |_| rng.bits());
         drawn.squash(actor.forward(&input));
-        actor.descend(&drawn, &d_action, 0, 1e-3);
+        actor.descend(&drawn, &d_action, 0, (1e-3, 0.5));
         assert!(actor.ent_coef() > before);
         let mut fixed = Actor::new((1, 1), &[8], Some(0.25), None, &mut Rng::new(1)).unwrap();
         fixed.forward(&input);
-        fixed.descend(&drawn, &d_action, 0, 1e-3);
+        fixed.descend(&drawn, &d_action, 0, (1e-3, 0.5));
         assert!((fixed.ent_coef() - 0.25).abs() < 1e-6);
     }
 }

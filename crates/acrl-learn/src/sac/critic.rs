@@ -61,6 +61,11 @@ impl TwinCritic {
         &self.online
     }
 
+    /// Their target networks.
+    pub(super) fn target(&self) -> &[Mlp; 2] {
+        &self.target
+    }
+
     /// Values of both critics, kept for [`TwinCritic::descend`] and [`TwinCritic::input_gradients`].
     pub(super) fn forward(&mut self, input: &Batch) -> [&Batch; 2] {
         let Self { online: [a, b], scratch, .. } = self;

@@ -133,11 +133,11 @@ impl Learner {
         self.inputs.0.set_scales(units);
     }
 
-    /// The policy as it is now.
+    /// The policy as it is now, of Polyak averages of the parameters.
     pub(super) fn policy(&self) -> SacPolicy {
         let networks = match &self.actor {
-            Some(actor) => PolicyNetworks::Actor(actor.net().clone()),
-            None => PolicyNetworks::Critics(self.critics.online().clone()),
+            Some(actor) => PolicyNetworks::Actor(actor.average().clone()),
+            None => PolicyNetworks::Critics(self.critics.target().clone()),
         };
         SacPolicy::new(self.inputs.clone(), self.actions.clone(), networks)
     }
@@ -255,7 +255,7 @@ impl Learner {
         critics.descend(d_output, learning_rate);
         let mut losses = Losses { critic: loss, critic_steps: 1, ..Losses::default() };
         if actor.is_some() && n_updates.is_multiple_of(settings.policy_delay as u64) {
-            losses.add(self.actor_step(learning_rate)?);
+            losses.add(self.actor_step(learning_rate, settings.tau as f32)?);
         }
         self.critics.average(settings.tau as f32);
         self.n_updates += 1;
@@ -263,7 +263,7 @@ impl Learner {
     }
 
     /// A gradient step of the actor on the batch, by the pessimistic twin's values of its own actions.
-    fn actor_step(&mut self, learning_rate: f32) -> Result<Losses, Diverged> {
+    fn actor_step(&mut self, learning_rate: f32, tau: f32) -> Result<Losses, Diverged> {
         let Self { inputs, actions, actor, critics, rng, scratch, .. } = self;
         let (Some(actor), Some(scratch)) = (actor, scratch) else { return Ok(Losses::default()) };
         let Scratch { batch, drawn, input, d_output, d_input, second, .. } = &mut **scratch;
@@ -295,7 +295,7 @@ impl Learner {
         for row in inputs.len()..first.rows() {
             first.row_mut(row).iter_mut().zip(other.row(row)).for_each(|(d, other)| *d += other);
         }
-        actor.descend(drawn, first, inputs.len(), learning_rate);
+        actor.descend(drawn, first, inputs.len(), (learning_rate, tau));
         Ok(Losses { actor: loss, entropy: f64::from(-log * share), actor_steps: 1, ..Losses::default() })
     }
 }
