@@ -367,9 +367,8 @@ def train(*args: Any, **kwargs: Any) -> Policy:  # noqa: D417 (those of Training
             "tabular" where observations recur, as a tenth of the training shows; "ppo" with 16 and more environments or
             5,000,000 and more steps; else "sac". `Training.learner_reason` and the progress bar say why.
         total_steps: Environment steps, in all environments; default 1,000,000 with "ppo", 100,000 with "tabular", else
-            200,000. The evaluation of the policy takes up to a quarter of
-            that on top of it, and several thousand steps at least: it measures whole episodes, and more of them until
-            the standard errors are a hundredth of the range of the averages.
+            200,000. The evaluation of the policy comes on top of it: with "sac" a tenth, with "ppo" up to a quarter of
+            that, and several thousand steps at least, because it measures whole episodes; with "tabular" nothing.
         seed: Seed of all randomness. The result is reproducible if the environment is.
         num_envs: Copies of the environment; default 1 with "auto" and "sac", else 16.
         scales: Ranges of the rewards' averages by name, the units in which rewards are weighed against each other;
@@ -382,8 +381,8 @@ def train(*args: Any, **kwargs: Any) -> Policy:  # noqa: D417 (those of Training
         callback: Called with every `Iteration`; the training stops if it returns False.
         progress: Show a progress bar on standard error, that of tqdm if it is installed; default: in a terminal or a
             notebook.
-        settings: Hyperparameters of the ``learner``, which has to be named: `Settings` of "ppo"; those of the others are
-            listed in docs/training-settings.md.
+        settings: Hyperparameters of the ``learner``, which has to be named: `Settings` of "ppo"; those of the others
+            are listed in docs/training-settings.md.
     """
     with Training(*args, **kwargs) as training:
         return training.run()
