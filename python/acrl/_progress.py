@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 import time
+from collections.abc import Mapping
 from typing import Any
 
 __all__ = ["Progress", "should_show"]
@@ -58,9 +59,17 @@ class Progress:
         if not self._shown or text == self._learner:
             return
         self._learner = text
+        self._text(text)
+
+    def time_shares(self, shares: Mapping[str, float]) -> None:
+        """Shows what limited a training."""
+        self._text("time: " + ", ".join(f"{name} {share:.0%}" for name, share in shares.items()))
+
+    def _text(self, text: str) -> None:
+        """Shows a line that stays."""
         if self._bar is not None:
             self._bar.write(text, file=sys.stderr)
-        else:
+        elif self._shown:
             sys.stderr.write(f"\r{text:<78}\n")
 
     def evaluation(self, share: float) -> None:

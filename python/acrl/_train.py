@@ -185,7 +185,9 @@ class Training:
             stored = self._trainer.open_folder(out_dir, if_exists)
             if if_exists == "resume":
                 self._restore(stored)
-        self._start = time.perf_counter() - self._trainer.seconds
+        self._spent = {"simulator": 0.0, "updates": 0.0}
+        self._begun = time.perf_counter()
+        self._start = self._begun - self._trainer.seconds
         self._saved = time.perf_counter()
 
     @property
@@ -214,6 +216,16 @@ class Training:
         return self._trainer.learner_reason
 
     @property
+    def time_shares(self) -> Named:
+        """What limits the training: shares of the time so far of the "simulator", of "updates" and of "acting".
+
+        Updates of "sac" run while the environment is stepped: theirs is the time that the simulator waits for them.
+        """
+        total = max(time.perf_counter() - self._begun, 1e-9)
+        shares = {name: min(seconds / total, 1.0) for name, seconds in self._spent.items()}
+        return Named({**shares, "acting": max(1.0 - sum(shares.values()), 0.0)})
+
+    @property
     def scales(self) -> Named:
         """Ranges of the rewards by name, as measured so far; see ``scales`` of `acrl.train`."""
         return Named(self._trainer.scales)
@@ -230,14 +242,19 @@ class Training:
         envs, trainer = self._envs, self._trainer
         obs = envs.reset() if self._observations is None else self._observations
         while not trainer.update_is_due:
-            step = envs.step(trainer.act(obs))
+            actions = trainer.act(obs)
+            begin = time.perf_counter()
+            step = envs.step(actions)
+            self._spent["simulator"] += time.perf_counter() - begin
             obs = step.observations
             trainer.observe(step.rewards, obs, step.final_observations, step.terminated, step.truncated, step.mask)
+        begin = time.perf_counter()
         try:
             metrics = trainer.update(obs)
         except DivergedError as error:
             checkpoint_hint = "; the last checkpoint is as good as before" if self._writes else ""
             raise DivergedError(f"{error}{checkpoint_hint}") from None
+        self._spent["updates"] += time.perf_counter() - begin
         if envs.can_reset and trainer.envs_to_reset.any():
             obs = envs.restart(trainer.envs_to_reset)
         self._observations = obs
@@ -286,6 +303,7 @@ class Training:
                         raise KeyboardInterrupt
                     if self._callback is not None and self._callback(event) is False:
                         break
+                bar.time_shares(self.time_shares)
             return self._evaluate(bar)
 
     def policy(self) -> Policy:

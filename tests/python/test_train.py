@@ -492,7 +492,13 @@ def test_auto_says_which_learner_it_chose_and_why(capsys: pytest.CaptureFixture[
     training.run()
     assert training.learner == "tabular"
     assert training.learner_reason == "observations recur: 5 distinct ones in 533 steps"
-    assert "learner: tabular (observations recur" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "learner: tabular (observations recur" in told
+    assert re.search(r"time: simulator \d+%, updates \d+%, acting \d+%", told), told
+    shares = training.time_shares
+    assert set(shares) == {"simulator", "updates", "acting"}
+    assert sum(shares.values()) == pytest.approx(1.0)
+    assert shares["simulator"] > 0.0
     named = acrl.Training(Fields, requirements=WANTED, total_steps=4096, learner="sac")
     assert (named.learner, named.learner_reason) == ("sac", None)
     assert acrl.Training(Fields, requirements=WANTED, num_envs=16).learner == "ppo"
