@@ -31,7 +31,7 @@ pub(crate) struct TabularMeta {
     solution: StoredSolution,
     policies: usize,
     journey: bool,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "TimeLimit::is_unknown")]
     time_limit: TimeLimit,
 }
 

@@ -29,9 +29,11 @@ pub(crate) struct Phases {
 }
 
 impl Phases {
-    /// Phase after this number of steps of an episode.
+    /// Phase after this number of steps of an episode; the first one after twice the limit, when ends of episodes are
+    /// obviously not reported.
     pub(crate) fn after(self, steps: u64) -> usize {
-        ((steps as f64 * self.rate) as usize).min(self.count - 1)
+        let phase = (steps as f64 * self.rate) as usize;
+        if phase >= 2 * self.count { 0 } else { phase.min(self.count - 1) }
     }
 }
 
@@ -42,6 +44,11 @@ impl TimeLimit {
         self.episodes += 1;
         self.steps += steps;
         self.squares += steps * steps;
+    }
+
+    /// Whether no episode was truncated.
+    pub(super) fn is_unknown(&self) -> bool {
+        self.episodes == 0
     }
 
     /// Mean length of the episodes that were truncated.
@@ -91,7 +98,7 @@ mod tests {
         let phases = limit.phases(10);
         assert_eq!((phases.count, phases.rate), (MOST_PHASES, MOST_PHASES as f64 / 200.0));
         assert!(limit.is(200) && !limit.is(199) && limit.check().is_ok());
-        assert_eq!([0, 199, 300].map(|t| phases.after(t)), [0, MOST_PHASES - 1, MOST_PHASES - 1]);
+        assert_eq!([0, 199, 300, 400].map(|t| phases.after(t)), [0, MOST_PHASES - 1, MOST_PHASES - 1, 0]);
         assert_eq!(limit.phases(PHASED_STATES).count, 1, "a large model ignores the limit");
         // An exponential distribution has one phase: nothing remembers how long an episode lasts.
         let mut random = TimeLimit::default();
