@@ -380,7 +380,7 @@ def execute(case: Case, policy: acrl.Policy, bounds: list[acrl.Requirement], see
     for _ in range(RUN):
         action = agent.act(obs)
         told = env.step(action)
-        agent.observe(named(case, obs, action, told))
+        agent.observe(named(case, obs, action, told), terminated=bool(told[2]), truncated=bool(told[3]))
         obs = env.reset()[0] if told[2] or told[3] else told[0]
     return {
         "requirements": {
